@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use zaro::codec::{Buffer, Codec, Size};
+use zaro::codec::{Buffer, Codec, OutputSize};
 use zaro_fuzz::cases::{CASES, SHAPES, SIZES, repr, seeds};
 
 fuzz_target!(init: zaro_fuzz::start(seeds), |data: &[u8]| {
@@ -18,7 +18,7 @@ fuzz_target!(init: zaro_fuzz::start(seeds), |data: &[u8]| {
             if let Ok(out) = codec.decode(bytes, size) {
                 assert!(size.check(out.len()).is_ok(), "{size:?}: {}", out.len());
             }
-            if let Size::Exact(n @ ..=1_048_576) = size {
+            if let OutputSize::Exact(n @ ..=1_048_576) = size {
                 let mut into = vec![0xaa; n];
                 let direct = codec.decode_into(bytes, &mut into);
                 let decoded = codec.decode(bytes, size);

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use futures::TryStreamExt;
 use libfuzzer_sys::fuzz_target;
 use zaro::blocking::wait;
-use zaro::codec::{Codec, CodecRequest, Size};
+use zaro::codec::{Codec, CodecRequest, OutputSize};
 use zaro::internal::codec::build;
 use zaro::meta::DataType;
 use zaro::reference::Map;
@@ -32,7 +32,7 @@ fn files() -> &'static BTreeMap<String, Vec<u8>> {
             if !entry.key.starts_with("chunks/") {
                 let request = CodecRequest { name: "zstd", config: &[], strict: false, data_type: &DataType::UINT8 };
                 let Ok(Codec::Bytes(zstd)) = build(&request) else { unreachable!("a codec of ours") };
-                let plain = zstd.decode(&bytes[HEADER..], Size::AtMost(1 << 20)).expect("ours");
+                let plain = zstd.decode(&bytes[HEADER..], OutputSize::AtMost(1 << 20)).expect("ours");
                 bytes.truncate(HEADER);
                 bytes[HEADER - 1] = 0;
                 bytes.extend(plain);

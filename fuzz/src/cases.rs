@@ -1,7 +1,7 @@
 //! Every codec of the registry, with configurations and types that take it down different paths.
 
 use zaro::Result;
-use zaro::codec::{Buffer, Codec, CodecRequest, Repr, Size};
+use zaro::codec::{Buffer, Codec, CodecRequest, Repr, OutputSize};
 use zaro::internal::codec::build;
 use zaro::internal::meta::{typestr, v3};
 use zaro::meta::{DataType, Fill, Findings, Json, Mode};
@@ -173,21 +173,21 @@ pub const SHAPES: &[&[u64]] = &[
 
 /// Sizes that bytes may be asked to decode to; an input's second byte picks one.
 pub const SIZES: &[Size] = &[
-    Size::Exact(48),
-    Size::AtMost(48),
-    Size::Exact(0),
-    Size::AtMost(0),
-    Size::Exact(1),
-    Size::Exact(100),
-    Size::AtMost(4096),
-    Size::Exact(4096),
-    Size::Exact(60),
-    Size::AtMost(1 << 20),
-    Size::Exact(1 << 20),
-    Size::AtMost(1 << 30),
-    Size::Exact(1 << 42),
-    Size::AtMost(usize::MAX),
-    Size::Exact(usize::MAX),
+    OutputSize::Exact(48),
+    OutputSize::AtMost(48),
+    OutputSize::Exact(0),
+    OutputSize::AtMost(0),
+    OutputSize::Exact(1),
+    OutputSize::Exact(100),
+    OutputSize::AtMost(4096),
+    OutputSize::Exact(4096),
+    OutputSize::Exact(60),
+    OutputSize::AtMost(1 << 20),
+    OutputSize::Exact(1 << 20),
+    OutputSize::AtMost(1 << 30),
+    OutputSize::Exact(1 << 42),
+    OutputSize::AtMost(usize::MAX),
+    OutputSize::Exact(usize::MAX),
 ];
 
 /// The type a case names.

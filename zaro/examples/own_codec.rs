@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use zaro::codec::{BytesToBytes, Codec, CodecKind, Size, register};
+use zaro::codec::{BytesToBytes, Codec, CodecKind, OutputSize, register};
 use zaro::hierarchy::{self, Existing};
 use zaro::meta::{CodecMeta, DataType, Json, NewArray};
 use zaro::store::{MemoryStore, SharedStore, StoreExt};
@@ -20,11 +20,11 @@ impl BytesToBytes for Flip {
     }
 
     // As many bytes as before; without this, it would be taken for a compressor.
-    fn encoded_size(&self, decoded: Size) -> Result<Size> {
+    fn encoded_size(&self, decoded: OutputSize) -> Result<OutputSize> {
         Ok(decoded)
     }
 
-    fn decode(&self, bytes: &[u8], size: Size) -> Result<Vec<u8>> {
+    fn decode(&self, bytes: &[u8], size: OutputSize) -> Result<Vec<u8>> {
         size.check(bytes.len())?;
         self.encode(bytes)
     }

@@ -30,7 +30,7 @@ pub struct Creating {
     path: String,
     meta: ArrayMeta,
     existing: Existing,
-    place: Place,
+    place: ClaimedNode,
 }
 
 /// Begins an array of these metadata, and the groups it lies in.
@@ -92,19 +92,19 @@ pub(crate) struct New<'a> {
     /// The command.
     pub(crate) operation: &'static str,
     pub(crate) existing: Existing,
-    pub(crate) list: &'a dyn List,
+    pub(crate) list: &'a dyn NodeList,
 }
 
 /// Something that lists new nodes, such as the labels of an image.
 #[async_trait]
-pub(crate) trait List: Sync {
+pub(crate) trait NodeList: Sync {
     /// Says that the node is there, after it is, or that it is not, before it is cleared away. A second time does no harm.
     async fn tell(&self, there: bool) -> Result<()>;
 }
 
 /// Nothing lists it.
 #[async_trait]
-impl List for () {
+impl NodeList for () {
     async fn tell(&self, _: bool) -> Result<()> {
         Ok(())
     }
@@ -112,7 +112,7 @@ impl List for () {
 
 /// A place that was taken for a new node.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct ClaimedNode {
     /// The store in whose root the node is to be made.
     pub(crate) hidden: SharedStore,
     pub(crate) journal: Journal,
@@ -126,7 +126,7 @@ impl<'a> New<'a> {
     }
 
     /// Takes the place.
-    pub(crate) async fn take(&self) -> Result<Place> {
+    pub(crate) async fn take(&self) -> Result<ClaimedNode> {
         let Self { store, path, .. } = self;
         hierarchy::check_place(store, path, self.format).await?;
         self.finish_left().await?;
@@ -134,12 +134,12 @@ impl<'a> New<'a> {
         let inside = Arc::new(PrefixStore::new(room.store().clone(), room.path())?);
         let withheld = Arc::new(WithholdStore::all(inside));
         let journal = self.begin(&room).await?;
-        Ok(Place { hidden: withheld.clone(), journal, room, withheld })
+        Ok(ClaimedNode { hidden: withheld.clone(), journal, room, withheld })
     }
 
     /// Publishes what was made, or takes away what there is of it.
-    pub(crate) async fn finish<T>(&self, place: Place, made: Result<T>) -> Result<T> {
-        let Place { journal, room, .. } = &place;
+    pub(crate) async fn finish<T>(&self, place: ClaimedNode, made: Result<T>) -> Result<T> {
+        let ClaimedNode { journal, room, .. } = &place;
         let published = async {
             let made = made?;
             // The place is still ours.

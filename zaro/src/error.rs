@@ -157,9 +157,9 @@ fn shown(text: String) -> String {
 }
 
 /// An error with its kind and its place. It holds no secrets of addresses: see [`redacted`]. One pointer wide, so `Result`s stay small.
-pub struct Error(Box<Inner>);
+pub struct Error(Box<ErrorInner>);
 
-struct Inner {
+struct ErrorInner {
     kind: ErrorKind,
     message: String,
     store: Option<String>,
@@ -173,7 +173,7 @@ struct Inner {
 impl Error {
     /// An error of `kind` saying `message`.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self(Box::new(Inner {
+        Self(Box::new(ErrorInner {
             kind,
             message: shown(message.into()),
             store: None,

@@ -38,7 +38,7 @@ pub use delete::{delete, is_half_deleted};
 pub(crate) use replace::Room;
 pub(crate) use resize::keys_found;
 pub use resize::{Appended, Appending, append, extend, resize, resize_by, waits_for};
-pub(crate) use transaction::{Change, Chunks};
+pub(crate) use transaction::{Chunks, PendingChange};
 
 /// How often a document is changed anew because somebody else changed it first.
 const ATTEMPTS: usize = 100;
@@ -327,7 +327,7 @@ async fn change(
 }
 
 /// Changes a node's attributes. Everything else in its document stays.
-pub async fn edit_attributes(store: &SharedStore, path: &str, how: &edit::Attributes) -> Result<()> {
+pub async fn edit_attributes(store: &SharedStore, path: &str, how: &edit::AttributesEdit) -> Result<()> {
     let path = normal(path)?;
     change_document(store, &path, |format, old| edit::attributes(format, old, how)).await
 }
@@ -350,7 +350,7 @@ pub(crate) async fn change_attributes(
         let Json::Object(members) = new(old)? else {
             return Err(Error::invalid("the attributes are no object"));
         };
-        edit::attributes(format, document, &edit::Attributes::Replace(members))
+        edit::attributes(format, document, &edit::AttributesEdit::Replace(members))
     })
     .await
 }

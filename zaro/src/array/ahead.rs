@@ -14,7 +14,7 @@ use rayon::prelude::*;
 use super::direct::with_bench;
 use super::read::Reader;
 use super::remote::{RUNS_IN_FLIGHT, WHOLE_SHARD, compute};
-use super::runs::{Indexed, InnerChunks, Item, Joining, Run, join};
+use super::runs::{Indexed, InnerChunks, Joining, Run, RunItem, join};
 use crate::codec::chain::{Chain, Decoded};
 use crate::codec::shard::Shard;
 use crate::context::{Budget, Key};
@@ -149,14 +149,14 @@ fn nearest(
     inside: &InnerChunks,
     size: u64,
     most: u64,
-) -> (Vec<Item>, bool) {
+) -> (Vec<RunItem>, bool) {
     let cache = reader.array.context.chunks();
     let count = num::product_usize(shard.counts()).unwrap_or_default();
     let entries = (0..count).filter_map(|n| index.index.entry(n).ok().flatten());
     let there = entries.filter(|entry| shard.check_entry(*entry, size).is_ok());
-    let items = there.map(|(offset, length)| Item::at(offset, length));
+    let items = there.map(|(offset, length)| RunItem::at(offset, length));
     let missing = items.filter(|item| !cache.has(&index.inner_key(name, item)));
-    let distance = |item: &Item| {
+    let distance = |item: &RunItem| {
         let end = item.offset.saturating_add(item.length);
         let after = inside.runs.partition_point(|run| run.offset <= item.offset);
         let before = after.checked_sub(1).and_then(|n| inside.runs.get(n));
@@ -164,14 +164,14 @@ fn nearest(
         let after = inside.runs.get(after).map(|run| run.offset.saturating_sub(end));
         before.into_iter().chain(after).min().unwrap_or_default()
     };
-    let mut items: Vec<(u64, Item)> = missing.map(|item| (distance(&item), item)).collect();
+    let mut items: Vec<(u64, RunItem)> = missing.map(|item| (distance(&item), item)).collect();
     items.sort_unstable_by_key(|(distance, item)| (*distance, item.offset));
     let (all, mut bytes) = (items.len(), 0u64);
     let taken = items.into_iter().take_while(|(distance, item)| {
         bytes = bytes.saturating_add(item.length);
         *distance == 0 || bytes <= most
     });
-    let taken: Vec<Item> = taken.map(|(_, item)| item).collect();
+    let taken: Vec<RunItem> = taken.map(|(_, item)| item).collect();
     let whole = taken.len() == all;
     (taken, whole)
 }

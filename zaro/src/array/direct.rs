@@ -46,12 +46,12 @@ pub(super) fn with_bench<R>(f: impl FnOnce(&mut ThreadBuffers) -> R) -> R {
 
 /// Encoded bytes: in an object, or already in memory.
 #[derive(Clone, Copy)]
-enum Source<'a> {
+enum EncodedSource<'a> {
     Object { object: &'a dyn DirectObject, offset: u64, length: u64 },
     Bytes(&'a [u8]),
 }
 
-impl<'a> Source<'a> {
+impl<'a> EncodedSource<'a> {
     fn of(object: &'a dyn DirectObject) -> Self {
         match object.as_bytes() {
             Some(bytes) => Self::Bytes(bytes),
@@ -154,7 +154,7 @@ impl Reader {
         let done = match &object {
             None => self.missing(&sels, &strides),
             Some(object) => {
-                let source = Source::of(object.as_ref());
+                let source = EncodedSource::of(object.as_ref());
                 let done = self.encoded(&chain, source, &sels, &strides, name, Some(object.as_ref()));
                 // A file that is written in place was perhaps read half before and half after.
                 let one_piece = chain.order().is_none() && is_one_piece(&chain.decoded().shape, &job.sels);
@@ -176,7 +176,7 @@ impl Reader {
     fn encoded(
         &self,
         chain: &Chain,
-        source: Source<'_>,
+        source: EncodedSource<'_>,
         sels: &[&Sel],
         strides: &[usize],
         name: Option<Key>,
@@ -185,7 +185,7 @@ impl Reader {
         if let Some(shard) = chain.shard() {
             let index = self.index(shard, source, name.as_ref(), top)?;
             // Inner chunks that are kept are found when their turn comes.
-            let never = |_: &InnerChunks, _: &super::runs::Item| Ok(false);
+            let never = |_: &InnerChunks, _: &super::runs::RunItem| Ok(false);
             let inside = self.inside_shard(
                 shard,
                 &index.index,
@@ -208,8 +208,14 @@ impl Reader {
 
     /// Places what is wanted of an uncompressed chunk without reading all of it; `false` if it is not one, or if all of
     /// it has to be read, and nothing was done.
-    fn plain(&self, chain: &Chain, source: Source<'_>, sels: &[&Sel], strides: &[usize]) -> Result<bool> {
-        let (Some(codec), Source::Object { object, offset, length }) = (chain.plain(), source) else {
+    fn plain(
+        &self,
+        chain: &Chain,
+        source: EncodedSource<'_>,
+        sels: &[&Sel],
+        strides: &[usize],
+    ) -> Result<bool> {
+        let (Some(codec), EncodedSource::Object { object, offset, length }) = (chain.plain(), source) else {
             return Ok(false);
         };
         if chain.encoded_size().check(usize::try_from(length).unwrap_or(usize::MAX)).is_err() {
@@ -244,7 +250,7 @@ impl Reader {
         sels: &[&Sel],
         strides: &[usize],
     ) -> Result<()> {
-        self.encoded(chain, Source::Bytes(bytes), sels, strides, None, None)
+        self.encoded(chain, EncodedSource::Bytes(bytes), sels, strides, None, None)
     }
 
     /// Places what is wanted of the inner chunks of a shard.
@@ -252,13 +258,13 @@ impl Reader {
         &self,
         chain: &Chain,
         shard: &Shard,
-        source: Source<'_>,
+        source: EncodedSource<'_>,
         inside: &InnerChunks,
         strides: &[usize],
         within: &Within,
     ) -> Result<()> {
         let inner = shard.inner();
-        let at_hand = matches!(source, Source::Bytes(_));
+        let at_hand = matches!(source, EncodedSource::Bytes(_));
         // Uncompressed inner chunks of which a part is wanted, and shards within shards, are read in parts.
         let in_parts = |run: &Run| {
             let partial =
@@ -289,7 +295,7 @@ impl Reader {
     fn index(
         &self,
         shard: &Shard,
-        source: Source<'_>,
+        source: EncodedSource<'_>,
         name: Option<&Key>,
         top: Option<&dyn DirectObject>,
     ) -> Result<Arc<Indexed>> {

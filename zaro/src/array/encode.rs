@@ -14,7 +14,7 @@ use crate::codec::chain::{Chain, Scratch, room};
 use crate::codec::{Buffer, split_view, view};
 use crate::error::{Error, Result};
 use crate::meta::dtype::VIEW_SIZE;
-use crate::meta::grid::Axis;
+use crate::meta::grid::ChunkAxis;
 use crate::num;
 use crate::store::{Condition, Direct, Put};
 
@@ -87,16 +87,16 @@ impl NewChunk {
 
 /// Memory that a thread reuses from chunk to chunk.
 #[derive(Default)]
-struct ThreadBuffers {
+struct EncodeBuffers {
     chunk: Vec<u8>,
     scratch: Scratch,
     /// What a chunk was encoded to that has been put.
     encoded: Vec<u8>,
 }
 
-fn with_bench<R>(f: impl FnOnce(&mut ThreadBuffers) -> R) -> R {
+fn with_bench<R>(f: impl FnOnce(&mut EncodeBuffers) -> R) -> R {
     thread_local! {
-        static BENCH: RefCell<ThreadBuffers> = RefCell::default();
+        static BENCH: RefCell<EncodeBuffers> = RefCell::default();
     }
     let mut bench = BENCH.take();
     let out = f(&mut bench);
@@ -156,7 +156,7 @@ impl Writer {
         let inner = shard.inner();
         let shape = &inner.decoded().shape;
         let parts: Vec<Vec<ChunkPart>> =
-            sels.iter().zip(shape).map(|(s, n)| split(s, &Axis::Regular(*n))).collect::<Result<_>>()?;
+            sels.iter().zip(shape).map(|(s, n)| split(s, &ChunkAxis::Regular(*n))).collect::<Result<_>>()?;
         let total = num::product(&parts.iter().map(|p| num::u64_of(p.len())).collect::<Vec<_>>())?;
         let one = |i: u64| {
             self.options.task.check()?;
@@ -322,7 +322,7 @@ impl Writer {
             return self.mix_variable(chain, sels, strides, old);
         }
         let size = repr.byte_size()?;
-        with_bench(|ThreadBuffers { chunk, scratch, .. }| {
+        with_bench(|EncodeBuffers { chunk, scratch, .. }| {
             let chunk = room(chunk, size)?;
             match old {
                 Some(old) => chain.decode_into(old, chunk, scratch)?,

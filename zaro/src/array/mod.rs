@@ -76,11 +76,11 @@ pub struct ReadOptions {
 /// An array, open for reading. Cheap to clone; clones share their caches.
 #[derive(Debug, Clone)]
 pub struct Array {
-    inner: Arc<Inner>,
+    inner: Arc<ArrayInner>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct ArrayInner {
     store: SharedStore,
     /// The node's key form: `""` or `a/b`.
     path: String,
@@ -98,9 +98,9 @@ struct Inner {
     generation: AtomicU64,
     /// How many indexes of shards were read: the number of the next one.
     numbers: AtomicU64,
-    /// Chunks of which a sliver was asked for once; see [`Inner::worth_keeping`].
+    /// Chunks of which a sliver was asked for once; see [`ArrayInner::worth_keeping`].
     touched: Mutex<HashSet<(u64, u64)>>,
-    /// What is known of a V2 array's separator: see [`Inner::separator`].
+    /// What is known of a V2 array's separator: see [`ArrayInner::separator`].
     separator: AtomicU8,
     /// Whether a chunk was missing in a store far away.
     missed: AtomicBool,
@@ -141,7 +141,7 @@ impl Array {
             }
         }
         Ok(Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(ArrayInner {
                 store,
                 path: path.to_owned(),
                 findings,
@@ -211,13 +211,13 @@ impl Array {
     }
 }
 
-impl Drop for Inner {
+impl Drop for ArrayInner {
     fn drop(&mut self) {
         self.context.chunks().forget_owner(self.owner);
     }
 }
 
-impl Inner {
+impl ArrayInner {
     /// The name of what is kept of a chunk, in the state it had before the writes that came after `generation`: of the inner
     /// chunk at `offset`, by the number of the index that says so; of the chunk itself, with zeros.
     fn key(&self, generation: u64, chunk: u64, index: u64, offset: u64) -> Key {

@@ -26,12 +26,12 @@ use crate::num;
 pub(crate) struct Output {
     ptr: *mut u8,
     len: usize,
-    memory: Memory,
+    memory: BufferOwner,
 }
 
 /// Whose the memory is.
 #[derive(Debug)]
-enum Memory {
+enum BufferOwner {
     /// Ours, and began as zeros.
     Ours,
     /// That of a buffer we hold.
@@ -49,7 +49,7 @@ impl Output {
     /// `len` zero bytes; an error if the machine does not have them.
     pub(crate) fn zeroed(len: usize) -> Result<Self> {
         if len == 0 {
-            return Ok(Self { ptr: std::ptr::NonNull::dangling().as_ptr(), len, memory: Memory::Ours });
+            return Ok(Self { ptr: std::ptr::NonNull::dangling().as_ptr(), len, memory: BufferOwner::Ours });
         }
         let layout = Layout::array::<u8>(len).map_err(|_| too_large(len))?;
         // SAFETY: the layout's size is not zero.
@@ -58,7 +58,7 @@ impl Output {
             return Err(too_large(len));
         }
         advise_huge(ptr, len);
-        Ok(Self { ptr, len, memory: Memory::Ours })
+        Ok(Self { ptr, len, memory: BufferOwner::Ours })
     }
 
     /// Over a buffer that it holds until it is [given back](Output::into_owner), and which must be `len` bytes long.
@@ -68,13 +68,15 @@ impl Output {
         let mut buffer = Box::new(buffer);
         let bytes: &mut [u8] = (*buffer).as_mut();
         let (ptr, found) = (bytes.as_mut_ptr(), bytes.len());
-        Self { ptr, len: found, memory: Memory::Held(buffer) }.of_length(len)
+        Self { ptr, len: found, memory: BufferOwner::Held(buffer) }.of_length(len)
     }
 
     /// The buffer of [`Output::owning`].
     pub(crate) fn into_owner<B: 'static>(mut self) -> Result<B> {
-        match std::mem::replace(&mut self.memory, Memory::Held(Box::new(()))) {
-            Memory::Held(buffer) => buffer.downcast().map(|b| *b).map_err(|_| Error::usage("another buffer")),
+        match std::mem::replace(&mut self.memory, BufferOwner::Held(Box::new(()))) {
+            BufferOwner::Held(buffer) => {
+                buffer.downcast().map(|b| *b).map_err(|_| Error::usage("another buffer"))
+            }
             _ => Err(Error::usage("another buffer")),
         }
     }
@@ -91,7 +93,7 @@ impl Output {
         }
         let (until, gone) = mpsc::channel();
         let wait = Wait(gone);
-        let memory = Memory::Lent { _until: until };
+        let memory = BufferOwner::Lent { _until: until };
         let done = f(Self { ptr: buffer.as_mut_ptr(), len: buffer.len(), memory });
         drop(wait);
         done
@@ -107,7 +109,7 @@ impl Output {
 
     /// Whether untouched bytes are zero.
     pub(crate) fn is_zeroed(&self) -> bool {
-        matches!(self.memory, Memory::Ours)
+        matches!(self.memory, BufferOwner::Ours)
     }
 
     /// The filled memory.
@@ -313,7 +315,7 @@ impl StridedCopy {
     /// Copies from `src` into `dst`.
     pub(crate) fn copy_into(&self, src: &[u8], dst: &mut [u8]) -> Result<()> {
         // Gone before the borrow ends.
-        let out = Output { ptr: dst.as_mut_ptr(), len: dst.len(), memory: Memory::Held(Box::new(())) };
+        let out = Output { ptr: dst.as_mut_ptr(), len: dst.len(), memory: BufferOwner::Held(Box::new(())) };
         self.copy(src, &out)
     }
 

@@ -7,7 +7,7 @@ use crate::meta::ArrayMeta;
 use crate::num;
 
 /// A selection of an array, cut into chunks.
-pub(super) struct Plan {
+pub(super) struct ChunkPlan {
     /// For each dimension, the selection cut at chunk borders.
     parts: Vec<Vec<ChunkPart>>,
     /// How many chunks there are along each dimension of the array.
@@ -32,7 +32,7 @@ pub(super) struct ChunkJob<'a> {
     pub(super) sels: Vec<&'a Sel>,
 }
 
-impl Plan {
+impl ChunkPlan {
     pub(super) fn new(meta: &ArrayMeta, selection: &Selection, order: Order) -> Result<Self> {
         let wanted = selection.resolve(meta)?;
         let size = meta.data_type.size();

@@ -7,11 +7,11 @@ use bytes::Bytes;
 
 use super::odd::odd_texts;
 use super::place::{Output, StridedCopy};
-use super::plan::{ChunkJob, Plan, inside};
+use super::plan::{ChunkJob, ChunkPlan, inside};
 use super::runs::{Joining, is_partial};
 use super::select::{Sel, Selection};
 use super::slab::Slab;
-use super::{Array, Inner, Missing, ReadOptions};
+use super::{Array, ArrayInner, Missing, ReadOptions};
 use crate::codec::chain::{Chain, Decoded, Scratch};
 use crate::codec::{Buffer, split_view, view};
 use crate::context::Key;
@@ -140,9 +140,9 @@ impl Array {
 
 /// A read under way.
 pub(super) struct Reader {
-    pub(super) array: Arc<Inner>,
+    pub(super) array: Arc<ArrayInner>,
     pub(super) options: ReadOptions,
-    pub(super) plan: Plan,
+    pub(super) plan: ChunkPlan,
     /// The array's generation when the read began, for its caches.
     pub(super) generation: u64,
     out: Output,
@@ -162,7 +162,7 @@ impl Reader {
         output: impl FnOnce(usize) -> Result<Output>,
     ) -> Result<Self> {
         let meta = &array.inner.meta;
-        let plan = Plan::new(meta, selection, options.order)?;
+        let plan = ChunkPlan::new(meta, selection, options.order)?;
         let bytes = plan.bytes;
         let out = output(bytes)?;
         let mut heaps = Vec::new();
@@ -421,7 +421,7 @@ impl Reader {
 /// Metadata that name the wrong one, or none, would make every chunk look missing, and the array read as fill. So the
 /// first chunks that are not found are looked for under the other separator, until one chunk has been found where
 /// the metadata say.
-impl Inner {
+impl ArrayInner {
     pub(super) const UNKNOWN: u8 = 0;
     pub(super) const AS_STATED: u8 = 1;
     pub(super) const OTHER: u8 = 2;
@@ -488,6 +488,6 @@ impl Array {
     /// Whether chunks turned out to be stored with another separator than the metadata say (V2).
     #[must_use]
     pub fn separator_differs(&self) -> bool {
-        self.inner.separator.load(Ordering::Relaxed) == Inner::OTHER
+        self.inner.separator.load(Ordering::Relaxed) == ArrayInner::OTHER
     }
 }

@@ -9,7 +9,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use super::ahead;
 use super::direct::{AGAIN, ThreadBuffers, with_bench};
 use super::read::Reader;
-use super::runs::{Indexed, InnerChunks, Item, Joining, Within, index_key, permuted};
+use super::runs::{Indexed, InnerChunks, Joining, RunItem, Within, index_key, permuted};
 use crate::codec::chain::Chain;
 use crate::codec::shard::Shard;
 use crate::context::{Budget, Key};
@@ -143,7 +143,7 @@ async fn fetch_once(
             };
             let inner = shard.inner();
             // Inner chunks that an earlier read left behind are not fetched.
-            let kept = |inside: &InnerChunks, item: &Item| {
+            let kept = |inside: &InnerChunks, item: &RunItem| {
                 let Some(name) = name.as_ref().filter(|_| inner.shard().is_none()) else { return Ok(false) };
                 let (sels, strides) = permuted(inner, &inside.sels(item), &strides);
                 reader.remembered(inner, &sels, &strides, Some(&index.inner_key(name, item)))

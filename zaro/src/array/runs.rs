@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use tokio::sync::Mutex;
 
-use super::Inner;
+use super::ArrayInner;
 use super::ahead::Ledger;
 use super::read::Reader;
 use super::select::{ChunkPart, Sel, combination, split};
@@ -14,7 +14,7 @@ use crate::codec::chain::{Chain, Scratch};
 use crate::codec::shard::{Shard, ShardIndex};
 use crate::context::Key;
 use crate::error::Result;
-use crate::meta::grid::Axis;
+use crate::meta::grid::ChunkAxis;
 use crate::num;
 use crate::store::ObjectMeta;
 
@@ -30,13 +30,13 @@ pub(super) struct Indexed {
 }
 
 impl Indexed {
-    pub(super) fn new(array: &Inner, index: ShardIndex, state: ObjectMeta) -> Self {
+    pub(super) fn new(array: &ArrayInner, index: ShardIndex, state: ObjectMeta) -> Self {
         let number = array.numbers.fetch_add(1, Ordering::Relaxed);
         Self { index, state, number, ledger: Mutex::default() }
     }
 
     /// The name of the decoded inner chunk `item` of the chunk that is called `chunk`.
-    pub(super) fn inner_key(&self, chunk: &Key, item: &Item) -> Key {
+    pub(super) fn inner_key(&self, chunk: &Key, item: &RunItem) -> Key {
         let [generation, number, ..] = chunk.part;
         Key { part: [generation, number, self.number, item.offset], ..*chunk }
     }
@@ -62,18 +62,18 @@ pub(super) enum Within {
 pub(super) struct Run {
     pub(super) offset: u64,
     pub(super) length: u64,
-    pub(super) items: Vec<Item>,
+    pub(super) items: Vec<RunItem>,
 }
 
-/// An inner chunk: where it lies, and which combination of [`InnerChunks::parts`] it is.
+/// An inner chunk: where it lies, and which combination of [`ArrayInnerChunks::parts`] it is.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Item {
+pub(super) struct RunItem {
     pub(super) offset: u64,
     pub(super) length: u64,
     combination: u64,
 }
 
-impl Item {
+impl RunItem {
     /// One that nobody wants a part of.
     pub(super) fn at(offset: u64, length: u64) -> Self {
         Self { offset, length, combination: 0 }
@@ -88,12 +88,12 @@ pub(super) struct InnerChunks {
 
 impl InnerChunks {
     /// What is wanted of the inner chunk `item`.
-    pub(super) fn sels(&self, item: &Item) -> Vec<&Sel> {
+    pub(super) fn sels(&self, item: &RunItem) -> Vec<&Sel> {
         combination(&self.parts, item.combination)
     }
 
     /// Leaves out the inner chunks that `placed` says are in their place, and the runs of nothing else.
-    pub(super) fn leave_out(&mut self, placed: impl Fn(&Self, &Item) -> Result<bool>) -> Result<()> {
+    pub(super) fn leave_out(&mut self, placed: impl Fn(&Self, &RunItem) -> Result<bool>) -> Result<()> {
         for mut run in std::mem::take(&mut self.runs) {
             let mut left = Vec::new();
             for item in run.items {
@@ -127,7 +127,7 @@ impl Joining {
 }
 
 /// Runs of all `items`, in the order of their offsets.
-pub(super) fn join(mut items: Vec<Item>, joining: Joining) -> Vec<Run> {
+pub(super) fn join(mut items: Vec<RunItem>, joining: Joining) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     items.sort_unstable_by_key(|i| i.offset);
     for item in items {
@@ -160,7 +160,7 @@ impl Reader {
         strides: &[usize],
         size: u64,
         joining: Joining,
-        placed: impl Fn(&InnerChunks, &Item) -> Result<bool>,
+        placed: impl Fn(&InnerChunks, &RunItem) -> Result<bool>,
     ) -> Result<InnerChunks> {
         let inner = &shard.inner().decoded().shape;
         let entry = |number| {
@@ -219,10 +219,10 @@ impl Reader {
         strides: &[usize],
         joining: Joining,
         entry: impl Fn(u64) -> Result<Option<(u64, u64)>>,
-        placed: impl Fn(&InnerChunks, &Item) -> Result<bool>,
+        placed: impl Fn(&InnerChunks, &RunItem) -> Result<bool>,
     ) -> Result<InnerChunks> {
         let parts: Vec<Vec<ChunkPart>> =
-            sels.iter().zip(inner).map(|(s, n)| split(s, &Axis::Regular(*n))).collect::<Result<_>>()?;
+            sels.iter().zip(inner).map(|(s, n)| split(s, &ChunkAxis::Regular(*n))).collect::<Result<_>>()?;
         let total: u64 = num::product(&parts.iter().map(|p| num::u64_of(p.len())).collect::<Vec<_>>())?;
         let mut inside = InnerChunks { parts, runs: Vec::new() };
         let mut items = Vec::with_capacity(usize::try_from(total).unwrap_or(0));
@@ -234,13 +234,13 @@ impl Reader {
             }
             match entry(number)? {
                 Some((offset, length)) => {
-                    let item = Item { offset, length, combination };
+                    let item = RunItem { offset, length, combination };
                     if !placed(&inside, &item)? {
                         items.push(item);
                     }
                 }
                 None => {
-                    let item = Item { offset: 0, length: 0, combination };
+                    let item = RunItem { offset: 0, length: 0, combination };
                     self.missing(&inside.sels(&item), strides)?;
                 }
             }
@@ -271,7 +271,7 @@ impl Reader {
     ) -> Result<()> {
         let mut block = Some(block);
         let mut bytes: &'b [u8] = &[];
-        let mut part = |item: &Item| -> Result<&'b [u8]> {
+        let mut part = |item: &RunItem| -> Result<&'b [u8]> {
             if let Some(block) = block.take() {
                 bytes = block()?;
             }

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::meta::ArrayMeta;
-use crate::meta::grid::Axis;
+use crate::meta::grid::ChunkAxis;
 use crate::num;
 
 /// What is wanted along one dimension.
@@ -311,7 +311,7 @@ pub(crate) fn combination(parts: &[Vec<ChunkPart>], i: u64) -> Vec<&Sel> {
 const MAX_PARTS: usize = 1 << 22;
 
 /// Cuts a selection at the chunks of `axis`.
-pub(crate) fn split(sel: &Sel, axis: &Axis) -> Result<Vec<ChunkPart>> {
+pub(crate) fn split(sel: &Sel, axis: &ChunkAxis) -> Result<Vec<ChunkPart>> {
     let outside = || Error::invalid("the chunk grid does not cover the array");
     let mut parts: Vec<ChunkPart> = Vec::new();
     match sel {
@@ -415,7 +415,7 @@ mod tests {
     #[test]
     fn splitting_covers_each_position_once_in_order() {
         for (start, step, count) in [(0, 1, 10), (1, 3, 3), (9, -1, 10), (8, -3, 3), (9, -9, 2)] {
-            let parts = split(&Sel::range(start, step, count), &Axis::Regular(4)).unwrap();
+            let parts = split(&Sel::range(start, step, count), &ChunkAxis::Regular(4)).unwrap();
             let mut seen = Vec::new();
             for p in &parts {
                 let Sel::Range { start, step, count, dst } = p.sel else { panic!() };
@@ -431,7 +431,7 @@ mod tests {
 
     #[test]
     fn chunks_may_reach_beyond_the_last_position() {
-        let axis = Axis::Regular((1 << 63) + 5);
+        let axis = ChunkAxis::Regular((1 << 63) + 5);
         let parts = split(&Sel::range(u64::MAX - 2, 1, 2), &axis).unwrap();
         assert_eq!(parts.len(), 1);
         assert_eq!(parts[0].sel, Sel::range(u64::MAX - 2 - (1 << 63) - 5, 1, 2));
@@ -439,6 +439,6 @@ mod tests {
 
     #[test]
     fn a_list_of_chunks_has_an_end() {
-        assert!(split(&Sel::range(0, 1, 1 << 62), &Axis::Regular(1)).is_err());
+        assert!(split(&Sel::range(0, 1, 1 << 62), &ChunkAxis::Regular(1)).is_err());
     }
 }

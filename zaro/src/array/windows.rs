@@ -6,7 +6,7 @@
 use super::{Index, Order, Selection};
 use crate::error::{Error, Result};
 use crate::meta::ArrayMeta;
-use crate::meta::grid::Axis;
+use crate::meta::grid::ChunkAxis;
 use crate::num;
 
 /// What is wanted along one dimension of the array.
@@ -238,7 +238,7 @@ fn first_of(start: Option<i64>, step: i64, extent: u64) -> u64 {
 }
 
 /// Where a piece that begins at `from` ends: after `rows`, or at a chunk border shortly before.
-fn end_of(pick: &Pick, axis: Option<&Axis>, from: u64, rows: u64, count: u64) -> u64 {
+fn end_of(pick: &Pick, axis: Option<&ChunkAxis>, from: u64, rows: u64, count: u64) -> u64 {
     let end = from.saturating_add(rows).min(count);
     let Pick::Range { start, step: 1, .. } = pick else { return end };
     if end == count {
@@ -305,7 +305,7 @@ fn extents(shape: &[u64], chunks: &[u64], cutting: Cutting) -> Vec<u64> {
 #[derive(Debug)]
 struct Dim {
     pick: Pick,
-    axis: Option<Axis>,
+    axis: Option<ChunkAxis>,
     /// How many positions a window has at most.
     extent: u64,
     /// The first position of the window, and how many it has.

@@ -21,11 +21,11 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 
 use super::encode::{NewChunk, Piece, filled, joined, put_pieces, recycle, shift_views};
-use super::plan::{ChunkJob, Plan};
+use super::plan::{ChunkJob, ChunkPlan};
 use super::runs::permuted;
 use super::select::{Sel, Selection};
 use super::slab::{Order, Slab};
-use super::{Array, Inner};
+use super::{Array, ArrayInner};
 use crate::codec::chain::Chain;
 use crate::context::PerProcess;
 use crate::error::{Error, ErrorKind, Result};
@@ -156,9 +156,9 @@ impl Array {
 
 /// A write under way.
 pub(super) struct Writer {
-    pub(super) array: Arc<Inner>,
+    pub(super) array: Arc<ArrayInner>,
     pub(super) options: WriteOptions,
-    pub(super) plan: Plan,
+    pub(super) plan: ChunkPlan,
     /// The elements; views of variable-length ones number the fill value, a chunk's old content, then `heaps`.
     pub(super) values: Bytes,
     pub(super) heaps: Arc<[Vec<u8>]>,
@@ -190,7 +190,7 @@ impl<M: Default> Turns<M> {
         Self(RandomState::new(), std::iter::repeat_with(M::default).take(256).collect())
     }
 
-    fn of(&self, array: &Inner, key: &str) -> Result<&M> {
+    fn of(&self, array: &ArrayInner, key: &str) -> Result<&M> {
         let hash = self.0.hash_one((array.store.to_string(), key));
         let turn = usize::try_from(hash % 256).ok().and_then(|i| self.1.get(i));
         turn.ok_or_else(|| Error::io("a chunk without a turn"))
@@ -205,7 +205,7 @@ fn pause(attempt: u32) -> Duration {
 }
 
 /// What is to be done with a chunk.
-enum Step {
+enum ChunkStep {
     Put(Bytes),
     /// It is nothing but fill value.
     Leave,
@@ -215,12 +215,12 @@ enum Step {
 
 impl Writer {
     pub(super) fn new(
-        array: &Arc<Inner>,
+        array: &Arc<ArrayInner>,
         selection: &Selection,
         values: Values,
         options: &WriteOptions,
     ) -> Result<Self> {
-        let plan = Plan::new(&array.meta, selection, values.order)?;
+        let plan = ChunkPlan::new(&array.meta, selection, values.order)?;
         if values.bytes.len() != plan.bytes {
             return Err(Error::usage(format!(
                 "the selection takes {} bytes of values, but {} were given",
@@ -360,10 +360,10 @@ impl Writer {
         let writer = self.clone();
         let written = async {
             match self.array.context.run(move || writer.step(i)).await? {
-                Step::Change(fresh) => self.change(i, &key, fresh).await,
-                Step::Put(value) => store.put(&key, value, Condition::Always).await.map(drop),
-                Step::Leave if self.options.blank => Ok(()),
-                Step::Leave => store.delete(&key).await,
+                ChunkStep::Change(fresh) => self.change(i, &key, fresh).await,
+                ChunkStep::Put(value) => store.put(&key, value, Condition::Always).await.map(drop),
+                ChunkStep::Leave if self.options.blank => Ok(()),
+                ChunkStep::Leave => store.delete(&key).await,
             }
         };
         self.options.task.unless_cancelled(written).await.map_err(|e| e.with_key(&key))?;
@@ -372,20 +372,20 @@ impl Writer {
     }
 
     /// Encodes a chunk, as far as that can be done without its old content.
-    fn step(&self, i: usize) -> Result<Step> {
+    fn step(&self, i: usize) -> Result<ChunkStep> {
         let job = self.plan.job(i);
         let chain = self.array.chain_at(&job.index)?;
         let (sels, strides) = permuted(&chain, &job.sels, &self.plan.strides);
         let fresh = self.prepare_job(&chain, &job, &sels, &strides)?;
         if fresh.needs_old() || self.guard.is_some() {
-            return Ok(Step::Change(fresh));
+            return Ok(ChunkStep::Change(fresh));
         }
         Ok(match fresh {
-            NewChunk::Encoded(bytes) => Step::Put(bytes.into()),
-            NewChunk::Given(bytes) => Step::Put(bytes),
+            NewChunk::Encoded(bytes) => ChunkStep::Put(bytes.into()),
+            NewChunk::Given(bytes) => ChunkStep::Put(bytes),
             fresh => match self.finish(&chain, &fresh, &sels, &strides, None)? {
-                Some(pieces) => Step::Put(joined(&pieces)?),
-                None => Step::Leave,
+                Some(pieces) => ChunkStep::Put(joined(&pieces)?),
+                None => ChunkStep::Leave,
             },
         })
     }

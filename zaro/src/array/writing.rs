@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use futures::TryStreamExt as _;
 
-use super::{Array, Inner, WriteOptions};
+use super::{Array, ArrayInner, WriteOptions};
 use crate::context::runtime;
 use crate::error::{Error, ErrorKind, Result};
 use crate::journal::{self, Turn};
@@ -147,7 +147,7 @@ async fn let_go(writers: Weak<Writers>) {
 }
 
 impl Writing {
-    async fn begin(array: &Inner, turn: Turn) -> Result<Self> {
+    async fn begin(array: &ArrayInner, turn: Turn) -> Result<Self> {
         let (store, path) = (array.store.clone(), array.path.clone());
         // Of two that begin at once, each looks after it has said so.
         journal::check_settled_above(&store, &path).await?;

@@ -38,13 +38,13 @@ pub struct Cf {
     packed: DataType,
     scale: Option<f64>,
     offset: Option<f64>,
-    missing: Missing,
-    form: Form,
+    missing: MissingValue,
+    form: ValueForm,
 }
 
 /// What stands for a value that is missing.
 #[derive(Debug, Clone, Default)]
-struct Missing {
+struct MissingValue {
     floats: Vec<f64>,
     integers: Vec<i128>,
     /// Whether anything was said that is not NaN; then integers become floats even if no element can equal it.
@@ -53,7 +53,7 @@ struct Missing {
 
 /// What the numbers, once unpacked, stand for.
 #[derive(Debug, Clone, PartialEq)]
-enum Form {
+enum ValueForm {
     Numbers,
     Moments(TimeAxis),
     /// Spans of time, stored in units of so many nanoseconds, shown in a unit of so many.
@@ -127,11 +127,11 @@ impl Cf {
     #[must_use]
     pub fn new(meta: &ArrayMeta, related: &Related, warn: &mut dyn FnMut(&str)) -> Option<Self> {
         let attribute = |name: &str| meta.attributes.get(name);
-        let plain = |form: Form| Self {
+        let plain = |form: ValueForm| Self {
             packed: meta.data_type.clone(),
             scale: None,
             offset: None,
-            missing: Missing::default(),
+            missing: MissingValue::default(),
             form,
         };
         let missing_bool = meta.data_type == DataType::Bool && says_what_is_missing(meta);
@@ -143,18 +143,18 @@ impl Cf {
             }
             let words = missing_words(meta);
             if !words.is_empty() {
-                return Some(plain(Form::Words(words)));
+                return Some(plain(ValueForm::Words(words)));
             }
             if let DataType::Complex(f) = &meta.data_type {
                 let missing = missing_complex(meta, *f);
-                return (!missing.is_empty()).then(|| plain(Form::Complex(missing)));
+                return (!missing.is_empty()).then(|| plain(ValueForm::Complex(missing)));
             }
             // Bytes that are text are that alone.
             let fill = fill_that_counts(meta).filter(|fill| fill.iter().any(|b| *b != 0));
             if let (DataType::FixedBytes(_), Some(fill), None) =
                 (&meta.data_type, fill, attribute("_Encoding"))
             {
-                return Some(plain(Form::Octets(fill.to_vec())));
+                return Some(plain(ValueForm::Octets(fill.to_vec())));
             }
             let name = attribute("_Encoding").and_then(Json::as_str);
             let (DataType::FixedBytes(_), Some(name)) = (&meta.data_type, name) else { return None };
@@ -162,7 +162,7 @@ impl Cf {
             if encoding.is_none() {
                 warn(&format!("the encoding {name:?} is not known"));
             }
-            return encoding.map(|encoding| plain(Form::Text(encoding)));
+            return encoding.map(|encoding| plain(ValueForm::Text(encoding)));
         }
         let packed = match (&meta.data_type, attribute("_Unsigned").and_then(Json::as_str)) {
             (DataType::Int(bits), Some("true")) => DataType::UInt(*bits),
@@ -180,7 +180,7 @@ impl Cf {
             scale: number("scale_factor"),
             offset: number("add_offset"),
             packed,
-            ..plain(Form::Numbers)
+            ..plain(ValueForm::Numbers)
         };
         let turned = out.packed != meta.data_type;
         let fill = fill_that_counts(meta);
@@ -208,11 +208,11 @@ impl Cf {
             }
         }
         out.form = out.form_of(meta, related, warn);
-        let idle = out.form == Form::Numbers && !out.changes_numbers() && out.packed == meta.data_type;
+        let idle = out.form == ValueForm::Numbers && !out.changes_numbers() && out.packed == meta.data_type;
         (!idle).then_some(out)
     }
 
-    fn form_of(&self, meta: &ArrayMeta, related: &Related, warn: &mut dyn FnMut(&str)) -> Form {
+    fn form_of(&self, meta: &ArrayMeta, related: &Related, warn: &mut dyn FnMut(&str)) -> ValueForm {
         let text = |name: &str| meta.attributes.get(name).and_then(Json::as_str);
         let units = text("units").or(related.units.as_deref()).unwrap_or_default();
         let dtype = text("dtype").unwrap_or_default();
@@ -227,39 +227,39 @@ impl Cf {
                     if let Some(name) = zone_name(reference) {
                         warn(&format!("the time zone {name} of the reference is not applied, as in xarray"));
                     }
-                    Form::Moments(axis)
+                    ValueForm::Moments(axis)
                 }
                 Err(why) => {
                     warn(&format!("times are left as numbers: {why}"));
-                    Form::Numbers
+                    ValueForm::Numbers
                 }
             };
         }
         if let (Some(unit), Some((target, nanos))) = (span_unit(units), span_target(dtype)) {
             // Fractions have no end, and a unit finer than the one said would be cut.
             return if self.is_packed() || !is_integer(&self.packed) || unit < nanos {
-                Form::Spans { unit, target: TimeUnit::Nanosecond, nanos: 1 }
+                ValueForm::Spans { unit, target: TimeUnit::Nanosecond, nanos: 1 }
             } else {
-                Form::Spans { unit, target, nanos }
+                ValueForm::Spans { unit, target, nanos }
             };
         }
         // What is missing is NaN first, which is true.
         if dtype == "bool" && self.packed != DataType::Bool {
-            return Form::Truth;
+            return ValueForm::Truth;
         }
-        Form::Numbers
+        ValueForm::Numbers
     }
 
     /// The type of the elements after this.
     #[must_use]
     pub fn data_type(&self) -> DataType {
         match (&self.form, &self.packed) {
-            (Form::Moments(_) | Form::Text(_) | Form::Words(_), _) => DataType::String,
-            (Form::Spans { target, .. }, _) => DataType::TimeDelta(*target, 1),
-            (Form::Truth, _) => DataType::Bool,
-            (Form::Octets(_) | Form::Complex(_), packed) => packed.clone(),
+            (ValueForm::Moments(_) | ValueForm::Text(_) | ValueForm::Words(_), _) => DataType::String,
+            (ValueForm::Spans { target, .. }, _) => DataType::TimeDelta(*target, 1),
+            (ValueForm::Truth, _) => DataType::Bool,
+            (ValueForm::Octets(_) | ValueForm::Complex(_), packed) => packed.clone(),
             // True and false have no word for neither.
-            (Form::Numbers, DataType::Bool) => DataType::FLOAT32,
+            (ValueForm::Numbers, DataType::Bool) => DataType::FLOAT32,
             _ if self.is_packed() => DataType::FLOAT64,
             (_, packed) if !self.changes_numbers() => packed.clone(),
             // As xarray promotes: the smallest float that holds every value.
@@ -281,14 +281,14 @@ impl Cf {
     /// The calendar, if the elements are moments.
     pub(crate) fn calendar(&self) -> Option<Calendar> {
         match &self.form {
-            Form::Moments(axis) => Some(axis.calendar),
+            ValueForm::Moments(axis) => Some(axis.calendar),
             _ => None,
         }
     }
 
     /// Whether the elements are spans of time.
     pub(crate) fn is_span(&self) -> bool {
-        matches!(self.form, Form::Spans { .. })
+        matches!(self.form, ValueForm::Spans { .. })
     }
 
     /// Whether the numbers come of a multiplication, so that their last digits are those of its rounding.
@@ -299,16 +299,18 @@ impl Cf {
     /// The nanoseconds of a moment, from day 0 of its calendar, or of a span; `None` for one that is missing or has none.
     pub(crate) fn nanoseconds(&self, item: &[u8]) -> Option<i128> {
         match &self.form {
-            Form::Moments(axis) => self.nanos(item, axis.unit)??.checked_add(axis.reference),
-            Form::Spans { unit, .. } => self.nanos(item, *unit)?,
+            ValueForm::Moments(axis) => self.nanos(item, axis.unit)??.checked_add(axis.reference),
+            ValueForm::Spans { unit, .. } => self.nanos(item, *unit)?,
             _ => None,
         }
     }
 
     /// The unpacked number, whatever it stands for; NaN for a missing one, `None` for what is no number.
     pub(crate) fn unpacked(&self, item: &[u8]) -> Option<f64> {
-        let numbers =
-            matches!(self.form, Form::Numbers | Form::Moments(_) | Form::Spans { .. } | Form::Truth);
+        let numbers = matches!(
+            self.form,
+            ValueForm::Numbers | ValueForm::Moments(_) | ValueForm::Spans { .. } | ValueForm::Truth
+        );
         numbers.then(|| self.number(item))
     }
 
@@ -316,9 +318,9 @@ impl Cf {
     pub fn apply(&self, slab: &Slab, lost: &mut Lost) -> Result<Slab> {
         let target = self.data_type();
         let mut text = |item: &[u8]| match &self.form {
-            Form::Moments(axis) => self.moment(axis, item, lost),
-            Form::Text(encoding) => encoding.text(item),
-            Form::Words(missing) => {
+            ValueForm::Moments(axis) => self.moment(axis, item, lost),
+            ValueForm::Text(encoding) => encoding.text(item),
+            ValueForm::Words(missing) => {
                 let text = value::text_of(&self.packed, item, value::Style::TEXT);
                 if missing.contains(&text) { String::new() } else { text }
             }
@@ -331,14 +333,14 @@ impl Cf {
         let mut out = Vec::with_capacity(slab.len().saturating_mul(target.size()));
         for item in slab.items() {
             match (&self.form, &target) {
-                (Form::Spans { unit, nanos, .. }, _) => {
+                (ValueForm::Spans { unit, nanos, .. }, _) => {
                     out.extend(self.span(*unit, *nanos, item, lost).to_le_bytes())
                 }
-                (Form::Truth, _) => out.push((self.number(item) != 0.0).into()),
-                (Form::Octets(missing), _) if item == missing => {
+                (ValueForm::Truth, _) => out.push((self.number(item) != 0.0).into()),
+                (ValueForm::Octets(missing), _) if item == missing => {
                     out.extend(std::iter::repeat_n(0, item.len()));
                 }
-                (Form::Complex(missing), DataType::Complex(f)) => {
+                (ValueForm::Complex(missing), DataType::Complex(f)) => {
                     let is_missing = complex_number(item, *f).is_some_and(|z| missing.contains(&z));
                     let nan = float::from_f64(*f, f64::NAN).to_le_bytes();
                     match is_missing {
@@ -423,7 +425,7 @@ impl Cf {
     }
 }
 
-impl Missing {
+impl MissingValue {
     /// Adds a missing value as attributes write it: a number, its text, or base64 of its bytes. Says whether it was one.
     /// `turned` says that the sign is read otherwise than the array's type says.
     fn add(&mut self, value: &Json, packed: &DataType, turned: bool) -> bool {

@@ -3,7 +3,7 @@
 use ::base64::Engine;
 use ::base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
-use super::{BytesToBytes, Size};
+use super::{BytesToBytes, OutputSize};
 use crate::error::{Error, Result};
 
 /// The `base64` codec; it has no configuration.
@@ -21,7 +21,7 @@ impl BytesToBytes for Base64 {
         "base64"
     }
 
-    fn decode(&self, bytes: &[u8], size: Size) -> Result<Vec<u8>> {
+    fn decode(&self, bytes: &[u8], size: OutputSize) -> Result<Vec<u8>> {
         let fault = |e| Error::invalid("this is not base64").with_source(e);
         let out = if bytes.iter().any(u8::is_ascii_whitespace) {
             let dense: Vec<u8> = bytes.iter().copied().filter(|b| !b.is_ascii_whitespace()).collect();
@@ -44,6 +44,6 @@ mod tests {
 
     #[test]
     fn other_letters_are_refused() {
-        assert!(Base64.decode(b"em?ybw==", Size::Exact(4)).is_err());
+        assert!(Base64.decode(b"em?ybw==", OutputSize::Exact(4)).is_err());
     }
 }

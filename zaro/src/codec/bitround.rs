@@ -9,13 +9,13 @@
 
 use super::bytes::{Bytes, Endian};
 use super::config::Config;
-use super::registry::Request;
-use super::{ArrayToArray, Buffer, BytesToBytes, Codec, Repr, Size, filter};
+use super::registry::CodecRequest;
+use super::{ArrayToArray, Buffer, BytesToBytes, Codec, OutputSize, Repr, filter};
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::meta::dtype::{DataType, Float};
 use crate::meta::float;
 
-pub(super) fn from_config(request: &Request<'_>, config: &Config<'_>) -> Result<Codec> {
+pub(super) fn from_config(request: &CodecRequest<'_>, config: &Config<'_>) -> Result<Codec> {
     let keep = config.uint("keepbits")?.ok_or_else(|| Error::invalid("\"keepbits\" is missing"))?;
     if keep == 0 && request.name == "bitround" {
         return Err(Error::invalid("\"keepbits\" must be at least 1"));
@@ -23,7 +23,11 @@ pub(super) fn from_config(request: &Request<'_>, config: &Config<'_>) -> Result<
     let keep = u32::try_from(keep).map_err(|_| invalid!("\"keepbits\" {keep} is absurd"))?;
     if filter::is_v2(request) {
         let endian = Bytes::from_config(config)?.endian;
-        return Ok(Codec::Bytes(Box::new(OnBytes { keep, data_type: request.data_type.clone(), endian })));
+        return Ok(Codec::Bytes(Box::new(RoundOnBytes {
+            keep,
+            data_type: request.data_type.clone(),
+            endian,
+        })));
     }
     Ok(Codec::Array(Box::new(BitRound { keep })))
 }
@@ -46,7 +50,7 @@ impl ArrayToArray for BitRound {
     }
 
     fn decode(&self, chunk: Buffer, decoded: &Repr, _: &Repr) -> Result<Buffer> {
-        Size::Exact(decoded.byte_size()?).check(chunk.bytes.len())?;
+        OutputSize::Exact(decoded.byte_size()?).check(chunk.bytes.len())?;
         Ok(chunk)
     }
 
@@ -58,22 +62,22 @@ impl ArrayToArray for BitRound {
 
 /// Over bytes: V2.
 #[derive(Debug)]
-struct OnBytes {
+struct RoundOnBytes {
     keep: u32,
     data_type: DataType,
     endian: Option<Endian>,
 }
 
-impl BytesToBytes for OnBytes {
+impl BytesToBytes for RoundOnBytes {
     fn name(&self) -> &'static str {
         "bitround"
     }
 
-    fn encoded_size(&self, decoded: Size) -> Result<Size> {
+    fn encoded_size(&self, decoded: OutputSize) -> Result<OutputSize> {
         Ok(decoded)
     }
 
-    fn decode(&self, bytes: &[u8], size: Size) -> Result<Vec<u8>> {
+    fn decode(&self, bytes: &[u8], size: OutputSize) -> Result<Vec<u8>> {
         size.check(bytes.len())?;
         Ok(bytes.to_vec())
     }
@@ -163,8 +167,8 @@ mod tests {
     #[test]
     fn v2_reads_without_the_byte_order_and_does_not_write() {
         let c = typed_bytes("v2.bitround", r#"{"keepbits":3}"#, &DataType::FLOAT32);
-        assert_eq!(c.decode(&[1, 2, 3, 4], Size::Exact(4)).unwrap(), [1, 2, 3, 4]);
-        assert!(c.decode(&[1, 2, 3], Size::Exact(4)).is_err());
+        assert_eq!(c.decode(&[1, 2, 3, 4], OutputSize::Exact(4)).unwrap(), [1, 2, 3, 4]);
+        assert!(c.decode(&[1, 2, 3], OutputSize::Exact(4)).is_err());
         assert!(c.encode(&[1, 2, 3, 4]).is_err());
     }
 }

@@ -4,15 +4,15 @@
 //! of bytes. The first byte says how many bits of the last one are padding. V3's own [`packbits`](super::packbits) is
 //! another format, which begins with the lowest bit.
 
-use super::registry::Request;
-use super::{ArrayToArray, Buffer, BytesToBytes, Codec, Repr, Size, filter};
+use super::registry::CodecRequest;
+use super::{ArrayToArray, Buffer, BytesToBytes, Codec, OutputSize, Repr, filter};
 use crate::error::{Error, Result, invalid};
 use crate::meta::dtype::DataType;
 use crate::meta::fill::Fill;
 use crate::num;
 
 /// The codec, which has no configuration.
-pub(super) fn make(request: &Request<'_>) -> Codec {
+pub(super) fn make(request: &CodecRequest<'_>) -> Codec {
     if filter::is_v2(request) { Codec::Bytes(Box::new(BoolBits)) } else { Codec::Array(Box::new(BoolBits)) }
 }
 
@@ -20,7 +20,7 @@ pub(super) fn make(request: &Request<'_>) -> Codec {
 #[derive(Debug)]
 struct BoolBits;
 
-fn unpack(bytes: &[u8], size: Size) -> Result<Vec<u8>> {
+fn unpack(bytes: &[u8], size: OutputSize) -> Result<Vec<u8>> {
     let (padding, packed) = bytes.split_first().ok_or_else(|| Error::invalid("the data are empty"))?;
     let bits = packed.len().saturating_mul(8).checked_sub(usize::from(*padding)).filter(|_| *padding < 8);
     let bits = bits.ok_or_else(|| invalid!("{padding} bits of padding make no sense"))?;
@@ -41,11 +41,11 @@ impl BytesToBytes for BoolBits {
         "packbits"
     }
 
-    fn encoded_size(&self, decoded: Size) -> Result<Size> {
+    fn encoded_size(&self, decoded: OutputSize) -> Result<OutputSize> {
         Ok(decoded.map(|n| n.div_ceil(8).saturating_add(1)))
     }
 
-    fn decode(&self, bytes: &[u8], size: Size) -> Result<Vec<u8>> {
+    fn decode(&self, bytes: &[u8], size: OutputSize) -> Result<Vec<u8>> {
         unpack(bytes, size)
     }
 
@@ -68,7 +68,7 @@ impl ArrayToArray for BoolBits {
     }
 
     fn decode(&self, chunk: Buffer, decoded: &Repr, _: &Repr) -> Result<Buffer> {
-        unpack(&chunk.bytes, Size::Exact(decoded.count()?)).map(Buffer::fixed)
+        unpack(&chunk.bytes, OutputSize::Exact(decoded.count()?)).map(Buffer::fixed)
     }
 
     fn encode(&self, chunk: Buffer, _: &Repr, _: &Repr) -> Result<Buffer> {
@@ -83,8 +83,8 @@ mod tests {
     #[test]
     fn padding_is_checked() {
         for bad in [&[][..], &[8, 0], &[255, 0, 0, 0, 0], &[1], &[9, 255, 255]] {
-            assert!(unpack(bad, Size::AtMost(100)).is_err(), "{bad:?}");
+            assert!(unpack(bad, OutputSize::AtMost(100)).is_err(), "{bad:?}");
         }
-        assert_eq!(unpack(&[0], Size::Exact(0)).unwrap(), [0u8; 0]);
+        assert_eq!(unpack(&[0], OutputSize::Exact(0)).unwrap(), [0u8; 0]);
     }
 }

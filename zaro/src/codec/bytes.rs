@@ -5,7 +5,7 @@
 //! orders: then `order` is a list, one entry for each number in an element.
 
 use super::config::Config;
-use super::{ArrayToBytes, Buffer, Repr, Size};
+use super::{ArrayToBytes, Buffer, OutputSize, Repr};
 use crate::error::{Result, invalid};
 use crate::meta::dtype::DataType;
 pub(super) use crate::meta::dtype::Endian;
@@ -114,18 +114,18 @@ impl ArrayToBytes for Bytes {
         "bytes"
     }
 
-    fn encoded_size(&self, decoded: &Repr) -> Result<Size> {
+    fn encoded_size(&self, decoded: &Repr) -> Result<OutputSize> {
         if decoded.data_type.is_variable() {
             return Err(invalid!("cannot hold {} elements", decoded.data_type));
         }
         if self.endian.is_none() && self.mixed.is_empty() && decoded.data_type.has_byte_order() {
             return Err(invalid!("\"endian\" is missing, and {} needs it", decoded.data_type));
         }
-        Ok(Size::Exact(decoded.byte_size()?))
+        Ok(OutputSize::Exact(decoded.byte_size()?))
     }
 
     fn decode(&self, bytes: &[u8], decoded: &Repr) -> Result<Buffer> {
-        Size::Exact(decoded.byte_size()?).check(bytes.len())?;
+        OutputSize::Exact(decoded.byte_size()?).check(bytes.len())?;
         let mut out = bytes.to_vec();
         self.decode_in_place(&mut out, &decoded.data_type);
         Ok(Buffer::fixed(out))

@@ -5,8 +5,8 @@
 use bzip2::{Action, Compress, Compression, Decompress, Status};
 
 use super::config::Config;
-use super::output::{self, Step};
-use super::{BytesToBytes, Size};
+use super::output::{self, StreamStep};
+use super::{BytesToBytes, OutputSize};
 use crate::error::{Error, Result};
 use crate::num;
 
@@ -29,12 +29,12 @@ impl Bz2 {
 }
 
 /// Steps through all streams of `bytes`.
-fn steps(bytes: &[u8]) -> impl FnMut(&mut [u8]) -> Result<Step> {
+fn steps(bytes: &[u8]) -> impl FnMut(&mut [u8]) -> Result<StreamStep> {
     let mut rest = bytes;
     let mut stream = Some(Decompress::new(false));
     move |out| {
         loop {
-            let Some(current) = &mut stream else { return Ok(Step { written: 0, end: true }) };
+            let Some(current) = &mut stream else { return Ok(StreamStep { written: 0, end: true }) };
             let (read, written) = (current.total_in(), current.total_out());
             let status = current
                 .decompress(rest, out)
@@ -50,7 +50,7 @@ fn steps(bytes: &[u8]) -> impl FnMut(&mut [u8]) -> Result<Step> {
                 return Err(Error::invalid("the bzip2 stream is cut off"));
             }
             if written > 0 {
-                return Ok(Step { written, end: stream.is_none() });
+                return Ok(StreamStep { written, end: stream.is_none() });
             }
         }
     }
@@ -65,7 +65,7 @@ impl BytesToBytes for Bz2 {
         RATIO
     }
 
-    fn decode(&self, bytes: &[u8], size: Size) -> Result<Vec<u8>> {
+    fn decode(&self, bytes: &[u8], size: OutputSize) -> Result<Vec<u8>> {
         output::stream(size, bytes.len(), RATIO, steps(bytes))
     }
 
@@ -99,10 +99,10 @@ mod tests {
         let bz2 = Bz2 { level: 1 };
         let one = bz2.encode(&b"zaro".repeat(20)).unwrap();
         let two = [&one[..], &bz2.encode(b"").unwrap(), &one, &[0; 3]].concat();
-        for size in [Size::Exact(160), Size::AtMost(160), Size::AtMost(9999)] {
+        for size in [OutputSize::Exact(160), OutputSize::AtMost(160), OutputSize::AtMost(9999)] {
             assert_eq!(bz2.decode(&two, size).unwrap(), b"zaro".repeat(40));
         }
-        assert!(bz2.decode(&two, Size::Exact(80)).is_err());
-        assert!(bz2.decode(b"", Size::Exact(0)).is_err());
+        assert!(bz2.decode(&two, OutputSize::Exact(80)).is_err());
+        assert!(bz2.decode(b"", OutputSize::Exact(0)).is_err());
     }
 }

@@ -8,9 +8,9 @@
 //! the other way round. The fill value has to survive both.
 
 use super::config::Config;
-use super::number::{self, Numbers};
-use super::registry::Request;
-use super::{ArrayToArray, Buffer, Repr, Size};
+use super::number::{self, NumberOp};
+use super::registry::CodecRequest;
+use super::{ArrayToArray, Buffer, OutputSize, Repr};
 use crate::error::{Error, Result, invalid};
 use crate::meta::dtype::{DataType, Float};
 use crate::meta::fill::Fill;
@@ -24,8 +24,8 @@ pub(super) struct CastValue {
     encoded: DataType,
     rounding: Rounding,
     beyond: Beyond,
-    encode_map: Vec<(Value, Vec<u8>)>,
-    decode_map: Vec<(Value, Vec<u8>)>,
+    encode_map: Vec<(ExactValue, Vec<u8>)>,
+    decode_map: Vec<(ExactValue, Vec<u8>)>,
 }
 
 /// What becomes of a value beyond the range of the type.
@@ -38,13 +38,13 @@ enum Beyond {
 
 /// An element, exactly.
 #[derive(Debug, Clone, Copy)]
-enum Value {
+enum ExactValue {
     Int(i128),
     Float(f64),
 }
 
 /// The same number; all NaNs are alike.
-impl PartialEq for Value {
+impl PartialEq for ExactValue {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Int(a), Self::Int(b)) => a == b,
@@ -56,7 +56,7 @@ impl PartialEq for Value {
 
 impl CastValue {
     /// From its configuration, for elements of the type that the request says.
-    pub(super) fn from_config(request: &Request<'_>, config: &Config<'_>) -> Result<Self> {
+    pub(super) fn from_config(request: &CodecRequest<'_>, config: &Config<'_>) -> Result<Self> {
         let decoded = request.data_type.clone();
         let encoded = number_type(config.need("data_type")?)?;
         if !matches!(decoded, DataType::Int(_) | DataType::UInt(_) | DataType::Float(_)) {
@@ -109,7 +109,7 @@ impl CastValue {
         }
         let size = to.size();
         let mut out = Vec::with_capacity(bytes.len() / from.size().max(1) * size);
-        let mut one = |value: Value| -> Result<()> {
+        let mut one = |value: ExactValue| -> Result<()> {
             if let Some((_, mapped)) = map.iter().find(|(key, _)| *key == value) {
                 out.extend_from_slice(mapped);
                 return Ok(());
@@ -118,18 +118,18 @@ impl CastValue {
             Ok(())
         };
         match number::load(bytes, from)? {
-            Numbers::Int(v) => v.into_iter().try_for_each(|x| one(Value::Int(i128::from(x))))?,
-            Numbers::UInt(v) => v.into_iter().try_for_each(|x| one(Value::Int(i128::from(x))))?,
-            Numbers::Float(v) => v.into_iter().try_for_each(|x| one(Value::Float(x)))?,
+            NumberOp::Int(v) => v.into_iter().try_for_each(|x| one(ExactValue::Int(i128::from(x))))?,
+            NumberOp::UInt(v) => v.into_iter().try_for_each(|x| one(ExactValue::Int(i128::from(x))))?,
+            NumberOp::Float(v) => v.into_iter().try_for_each(|x| one(ExactValue::Float(x)))?,
         }
         Ok(out)
     }
 
     /// The bits of a value in type `to`.
-    fn convert(&self, value: Value, to: &DataType) -> Result<u64> {
+    fn convert(&self, value: ExactValue, to: &DataType) -> Result<u64> {
         let cannot = || match value {
-            Value::Int(n) => invalid!("{n} is no {to}"),
-            Value::Float(x) => invalid!("{x} is no {to}"),
+            ExactValue::Int(n) => invalid!("{n} is no {to}"),
+            ExactValue::Float(x) => invalid!("{x} is no {to}"),
         };
         match to {
             DataType::Int(bits) => {
@@ -143,12 +143,12 @@ impl CastValue {
     }
 
     #[allow(clippy::as_conversions, reason = "integers of at most 64 bits to their bits")]
-    fn convert_int(&self, value: Value, least: i128, greatest: i128) -> Option<u64> {
+    fn convert_int(&self, value: ExactValue, least: i128, greatest: i128) -> Option<u64> {
         let count = greatest - least + 1;
         let n = match value {
-            Value::Int(n) => n,
-            Value::Float(x) if x.is_nan() => return None,
-            Value::Float(x) => {
+            ExactValue::Int(n) => n,
+            ExactValue::Float(x) if x.is_nan() => return None,
+            ExactValue::Float(x) => {
                 let whole = match self.rounding {
                     Rounding::NearestEven => x.round_ties_even(),
                     Rounding::NearestAway => x.round(),
@@ -174,14 +174,16 @@ impl CastValue {
         Some(n as u64)
     }
 
-    fn convert_float(&self, value: Value, f: Float) -> Option<u64> {
+    fn convert_float(&self, value: ExactValue, f: Float) -> Option<u64> {
         let (negative, units, exponent) = match value {
-            Value::Int(n) => (n < 0, u64::try_from(n.unsigned_abs()).ok()?, 0),
-            Value::Float(x) if x.is_nan() => return float::canonical_nan(f).map(|_| float::from_f64(f, x)),
-            Value::Float(x) if x.is_infinite() => {
+            ExactValue::Int(n) => (n < 0, u64::try_from(n.unsigned_abs()).ok()?, 0),
+            ExactValue::Float(x) if x.is_nan() => {
+                return float::canonical_nan(f).map(|_| float::from_f64(f, x));
+            }
+            ExactValue::Float(x) if x.is_infinite() => {
                 return float::infinity(f, x < 0.0).or_else(|| self.clamped(f, x < 0.0));
             }
-            Value::Float(x) => {
+            ExactValue::Float(x) => {
                 let (units, exponent) = float::parts(x);
                 (x.is_sign_negative(), units, exponent)
             }
@@ -202,7 +204,7 @@ impl CastValue {
 }
 
 /// The entries of a map, from values of one type to bits of the other.
-fn scalar_map(json: &Json, from: &DataType, to: &DataType) -> Result<Vec<(Value, Vec<u8>)>> {
+fn scalar_map(json: &Json, from: &DataType, to: &DataType) -> Result<Vec<(ExactValue, Vec<u8>)>> {
     let bad = || Error::invalid("\"scalar_map\" must hold lists of [from, to]").with_field("scalar_map");
     json.items()
         .ok_or_else(bad)?
@@ -210,9 +212,9 @@ fn scalar_map(json: &Json, from: &DataType, to: &DataType) -> Result<Vec<(Value,
         .map(|entry| match entry.items() {
             Some([key, value]) => {
                 let key = match number::load(&number::fill_scalar(key, from)?, from)? {
-                    Numbers::Int(v) => v.first().map(|x| Value::Int(i128::from(*x))),
-                    Numbers::UInt(v) => v.first().map(|x| Value::Int(i128::from(*x))),
-                    Numbers::Float(v) => v.first().map(|x| Value::Float(*x)),
+                    NumberOp::Int(v) => v.first().map(|x| ExactValue::Int(i128::from(*x))),
+                    NumberOp::UInt(v) => v.first().map(|x| ExactValue::Int(i128::from(*x))),
+                    NumberOp::Float(v) => v.first().map(|x| ExactValue::Float(*x)),
                 };
                 Ok((key.ok_or_else(bad)?, number::fill_scalar(value, to)?))
             }
@@ -245,8 +247,8 @@ impl ArrayToArray for CastValue {
         let back = self.cast(&fill, false).map_err(|e| e.within("the fill value"))?;
         let same = match (number::load(&back, &self.decoded)?, number::load(&decoded.fill.0, &self.decoded)?)
         {
-            (Numbers::Float(a), Numbers::Float(b)) => {
-                a.iter().zip(&b).all(|(a, b)| Value::Float(*a) == Value::Float(*b))
+            (NumberOp::Float(a), NumberOp::Float(b)) => {
+                a.iter().zip(&b).all(|(a, b)| ExactValue::Float(*a) == ExactValue::Float(*b))
             }
             (a, b) => a == b,
         };
@@ -257,7 +259,7 @@ impl ArrayToArray for CastValue {
     }
 
     fn decode(&self, chunk: Buffer, _: &Repr, encoded: &Repr) -> Result<Buffer> {
-        Size::Exact(encoded.byte_size()?).check(chunk.bytes.len())?;
+        OutputSize::Exact(encoded.byte_size()?).check(chunk.bytes.len())?;
         self.cast(&chunk.bytes, false).map(Buffer::fixed)
     }
 

@@ -5,8 +5,8 @@
 
 use super::bytes::Bytes;
 use super::config::Config;
-use super::number::{self, Numbers};
-use super::{ArrayToBytes, Buffer, Repr, Size, output, view};
+use super::number::{self, NumberOp};
+use super::{ArrayToBytes, Buffer, OutputSize, Repr, output, view};
 use crate::error::{Error, Result, invalid};
 use crate::meta::dtype::DataType;
 use crate::meta::typestr;
@@ -42,13 +42,13 @@ impl ArrayToBytes for Categorize {
         "categorize"
     }
 
-    fn encoded_size(&self, decoded: &Repr) -> Result<Size> {
+    fn encoded_size(&self, decoded: &Repr) -> Result<OutputSize> {
         match decoded.data_type {
             DataType::String | DataType::FixedUtf32(_) | DataType::FixedBytes(_) => {}
             ref other => return Err(invalid!("is for text, not {other}")),
         }
         let bytes = decoded.count()?.checked_mul(self.codes.size());
-        bytes.map(Size::Exact).ok_or_else(|| Error::invalid("the chunk is too large"))
+        bytes.map(OutputSize::Exact).ok_or_else(|| Error::invalid("the chunk is too large"))
     }
 
     fn decode(&self, bytes: &[u8], decoded: &Repr) -> Result<Buffer> {
@@ -57,12 +57,12 @@ impl ArrayToBytes for Categorize {
         self.order.swap(&mut codes, &self.codes);
         output::justified(decoded.byte_size()?, bytes.len(), output::MAX_RATIO)?;
         let codes: Vec<Option<usize>> = match number::load(&codes, &self.codes)? {
-            Numbers::Int(v) => v.into_iter().map(|c| usize::try_from(c).ok()).collect(),
-            Numbers::UInt(v) => v.into_iter().map(|c| usize::try_from(c).ok()).collect(),
-            Numbers::Float(v) => {
+            NumberOp::Int(v) => v.into_iter().map(|c| usize::try_from(c).ok()).collect(),
+            NumberOp::UInt(v) => v.into_iter().map(|c| usize::try_from(c).ok()).collect(),
+            NumberOp::Float(v) => {
                 // Only whole numbers are codes.
-                let whole = Numbers::Float(v.iter().map(|x| x.trunc()).collect());
-                let Numbers::Int(whole) =
+                let whole = NumberOp::Float(v.iter().map(|x| x.trunc()).collect());
+                let NumberOp::Int(whole) =
                     number::load(&number::store(whole, &DataType::Int(64))?, &DataType::Int(64))?
                 else {
                     return Err(Error::invalid("no integers"));
@@ -108,7 +108,7 @@ impl ArrayToBytes for Categorize {
         } else {
             chunk.bytes.chunks_exact(decoded.data_type.size().max(1)).map(code).collect()
         };
-        let mut out = number::store(Numbers::UInt(codes), &self.codes)?;
+        let mut out = number::store(NumberOp::UInt(codes), &self.codes)?;
         self.order.swap(&mut out, &self.codes);
         Ok(out)
     }

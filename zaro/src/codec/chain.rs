@@ -8,10 +8,11 @@
 
 use std::borrow::Cow;
 
-use super::registry::{self, Request};
+use super::registry::{self, CodecRequest};
 use super::shard::Shard;
 use super::{
-    ArrayToArray, ArrayToBytes, Buffer, BytesToBytes, Codec, MAX_VARIABLE, Repr, Size, bytes::Bytes, output,
+    ArrayToArray, ArrayToBytes, Buffer, BytesToBytes, Codec, MAX_VARIABLE, OutputSize, Repr, bytes::Bytes,
+    output,
 };
 use crate::error::{Error, ErrorKind, Result, invalid, unsupported};
 use crate::meta::{CodecMeta, Json};
@@ -29,9 +30,9 @@ pub struct Chain {
     arrays: Vec<(Box<dyn ArrayToArray>, Repr)>,
     to_bytes: ToBytes,
     /// The bytes-to-bytes codecs, each with the size of what it decodes to.
-    bytes: Vec<(Box<dyn BytesToBytes>, Size)>,
+    bytes: Vec<(Box<dyn BytesToBytes>, OutputSize)>,
     /// The size of a whole encoded chunk.
-    encoded: Size,
+    encoded: OutputSize,
 }
 
 /// The array-to-bytes codec. Two are known by name, since reading goes around them.
@@ -137,8 +138,8 @@ impl Chain {
         let mut viewed = decoded.clone();
         let mut arrays: Vec<(Box<dyn ArrayToArray>, Repr)> = Vec::new();
         let mut to_bytes: Option<ToBytes> = None;
-        let mut bytes: Vec<(Box<dyn BytesToBytes>, Size)> = Vec::new();
-        let mut encoded = Size::AtMost(0);
+        let mut bytes: Vec<(Box<dyn BytesToBytes>, OutputSize)> = Vec::new();
+        let mut encoded = OutputSize::AtMost(0);
         // A chunk that does not fit into memory is an error here, before anything is allocated for it.
         check(&decoded)?;
         if codecs.len() > MAX_CODECS {
@@ -178,7 +179,8 @@ impl Chain {
                 let order = if *endian == super::bytes::Endian::Big { "big" } else { "little" };
                 config.to_mut().push(("endian".to_owned(), Json::string(order)));
             }
-            let request = Request { name: &meta.name, config: &config, strict, data_type: &here.data_type };
+            let request =
+                CodecRequest { name: &meta.name, config: &config, strict, data_type: &here.data_type };
             let codec = match registry::build(&request) {
                 Ok(codec) => codec,
                 Err(e) if !meta.must_understand && e.kind() == ErrorKind::Unsupported => continue,
@@ -247,7 +249,7 @@ impl Chain {
 
     /// The size of a whole encoded chunk.
     #[must_use]
-    pub fn encoded_size(&self) -> Size {
+    pub fn encoded_size(&self) -> OutputSize {
         self.encoded
     }
 
@@ -293,13 +295,13 @@ impl Chain {
     pub fn decode_into(&self, input: &[u8], out: &mut [u8], scratch: &mut Scratch) -> Result<()> {
         let Some(codec) = self.simple() else {
             let decoded = self.decode(input, scratch)?;
-            Size::Exact(out.len()).check(decoded.bytes().len())?;
+            OutputSize::Exact(out.len()).check(decoded.bytes().len())?;
             out.copy_from_slice(decoded.bytes());
             return Ok(());
         };
         match self.bytes.split_first() {
             None => {
-                Size::Exact(out.len()).check(input.len())?;
+                OutputSize::Exact(out.len()).check(input.len())?;
                 out.copy_from_slice(input);
             }
             Some(((first, size), rest)) => {
@@ -322,7 +324,7 @@ impl Chain {
         if let Some(codec) = self.simple() {
             let size = self.viewed.byte_size()?;
             if self.bytes.is_empty() {
-                Size::Exact(size).check(input.len()).map_err(|e| e.within("codec bytes"))?;
+                OutputSize::Exact(size).check(input.len()).map_err(|e| e.within("codec bytes"))?;
                 if codec.is_identity(&self.viewed.data_type) {
                     return Ok(Decoded::Borrowed(input));
                 }
@@ -340,11 +342,11 @@ impl Chain {
         let inner = self.arrays.last().map_or(&self.viewed, |(_, r)| r);
         let place = |name: &'static str| move |e: Error| e.within(format_args!("codec {name}"));
         let mut chunk = codec.decode(bytes.as_ref(), inner).map_err(place(codec.name()))?;
-        Size::Exact(inner.byte_size()?).check(chunk.bytes.len()).map_err(place(codec.name()))?;
+        OutputSize::Exact(inner.byte_size()?).check(chunk.bytes.len()).map_err(place(codec.name()))?;
         for (i, (array, encoded)) in self.arrays.iter().enumerate().rev() {
             let decoded = i.checked_sub(1).and_then(|p| self.arrays.get(p)).map_or(&self.viewed, |(_, r)| r);
             chunk = array.decode(chunk, decoded, encoded).map_err(place(array.name()))?;
-            Size::Exact(decoded.byte_size()?).check(chunk.bytes.len()).map_err(place(array.name()))?;
+            OutputSize::Exact(decoded.byte_size()?).check(chunk.bytes.len()).map_err(place(array.name()))?;
         }
         Ok(Decoded::Owned(chunk))
     }
@@ -422,13 +424,15 @@ impl AsRef<[u8]> for Middle<'_> {
 
 /// Undoes bytes-to-bytes codecs, last one first.
 fn undo<'a>(
-    codecs: &[(Box<dyn BytesToBytes>, Size)],
+    codecs: &[(Box<dyn BytesToBytes>, OutputSize)],
     input: &'a [u8],
     scratch: &'a mut Vec<u8>,
 ) -> Result<Middle<'a>> {
     let Some(((last, size), rest)) = codecs.split_last() else { return Ok(Middle::Borrowed(input)) };
     let place = |name: &'static str| move |e: Error| e.within(format_args!("codec {name}"));
-    if let (Size::Exact(n), [], true) = (size, rest, size.limit() <= input.len().saturating_mul(1 << 10)) {
+    if let (OutputSize::Exact(n), [], true) =
+        (size, rest, size.limit() <= input.len().saturating_mul(1 << 10))
+    {
         last.decode_into(input, room(scratch, *n)?).map_err(place(last.name()))?;
         return Ok(Middle::Borrowed(scratch.get(..*n).unwrap_or_default()));
     }

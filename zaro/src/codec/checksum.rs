@@ -9,7 +9,7 @@
 //! A checksum that differs is an error, always: there is no switch to look away.
 
 use super::config::Config;
-use super::{BytesToBytes, Size, fletcher32, jenkins};
+use super::{BytesToBytes, OutputSize, fletcher32, jenkins};
 use crate::error::{Error, Result, invalid};
 use crate::meta::json::Json;
 
@@ -17,7 +17,7 @@ use crate::meta::json::Json;
 const LEN: usize = 4;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Checksum {
+pub(super) struct ChecksumCodec {
     kind: ChecksumKind,
     at_start: bool,
 }
@@ -31,7 +31,7 @@ enum ChecksumKind {
     Jenkins { initval: u32, prefix: Vec<u8> },
 }
 
-impl Checksum {
+impl ChecksumCodec {
     /// V3's `crc32c`, which has no configuration.
     pub(super) fn crc32c() -> Self {
         Self { kind: ChecksumKind::Crc32c, at_start: false }
@@ -116,7 +116,7 @@ fn at_start(config: &Config<'_>, default: bool) -> Result<bool> {
     }
 }
 
-impl BytesToBytes for Checksum {
+impl BytesToBytes for ChecksumCodec {
     fn name(&self) -> &'static str {
         match self.kind {
             ChecksumKind::Crc32c => "crc32c",
@@ -127,18 +127,18 @@ impl BytesToBytes for Checksum {
         }
     }
 
-    fn encoded_size(&self, decoded: Size) -> Result<Size> {
+    fn encoded_size(&self, decoded: OutputSize) -> Result<OutputSize> {
         Ok(decoded.map(|n| n.saturating_add(LEN)))
     }
 
-    fn decode(&self, bytes: &[u8], size: Size) -> Result<Vec<u8>> {
+    fn decode(&self, bytes: &[u8], size: OutputSize) -> Result<Vec<u8>> {
         size.check(bytes.len().saturating_sub(LEN))?;
         Ok(self.verified(bytes)?.to_vec())
     }
 
     fn decode_into(&self, bytes: &[u8], out: &mut [u8]) -> Result<()> {
         let data = self.verified(bytes)?;
-        Size::Exact(out.len()).check(data.len())?;
+        OutputSize::Exact(out.len()).check(data.len())?;
         out.copy_from_slice(data);
         Ok(())
     }
@@ -163,10 +163,10 @@ mod tests {
             for i in 0..encoded.len() * 8 {
                 let mut bytes = encoded.clone();
                 bytes[i / 8] ^= 1 << (i % 8);
-                assert!(codec.decode(&bytes, Size::Exact(67)).is_err(), "{codec:?} bit {i}");
+                assert!(codec.decode(&bytes, OutputSize::Exact(67)).is_err(), "{codec:?} bit {i}");
             }
             for n in 0..4 {
-                assert!(codec.decode(&encoded[..n], Size::AtMost(99)).is_err());
+                assert!(codec.decode(&encoded[..n], OutputSize::AtMost(99)).is_err());
             }
         }
     }

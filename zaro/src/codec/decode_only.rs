@@ -3,8 +3,8 @@
 //! A stream says itself how it is to be decoded, so that a level out of range, or one that is no number, is nothing to
 //! a reader. Such a codec is made with other settings, reads, and says what is wrong when it is to write.
 
-use super::registry::{Request, shown};
-use super::{ArrayToArray, ArrayToBytes, Buffer, BytesToBytes, Codec, Repr, Size};
+use super::registry::{CodecRequest, shown};
+use super::{ArrayToArray, ArrayToBytes, Buffer, BytesToBytes, Codec, OutputSize, Repr};
 use crate::error::{Error, Result, invalid};
 use crate::meta::json::Json;
 
@@ -39,7 +39,7 @@ const FOR_ENCODING: [(&str, &[Member]); 10] = [
 ];
 
 /// The configuration that `request` comes down to for reading; `None` if all of it matters.
-pub(super) fn for_reading(request: &Request<'_>) -> Option<Vec<(String, Json)>> {
+pub(super) fn for_reading(request: &CodecRequest<'_>) -> Option<Vec<(String, Json)>> {
     let name = shown(request.name);
     let name = name.strip_prefix("numcodecs.").unwrap_or(name);
     let (_, idle) = FOR_ENCODING.iter().find(|(codec, _)| *codec == name)?;
@@ -98,7 +98,7 @@ impl ArrayToBytes for DecodeOnly<Box<dyn ArrayToBytes>> {
         self.codec.name()
     }
 
-    fn encoded_size(&self, decoded: &Repr) -> Result<Size> {
+    fn encoded_size(&self, decoded: &Repr) -> Result<OutputSize> {
         self.codec.encoded_size(decoded)
     }
 
@@ -116,7 +116,7 @@ impl BytesToBytes for DecodeOnly<Box<dyn BytesToBytes>> {
         self.codec.name()
     }
 
-    fn encoded_size(&self, decoded: Size) -> Result<Size> {
+    fn encoded_size(&self, decoded: OutputSize) -> Result<OutputSize> {
         self.codec.encoded_size(decoded)
     }
 
@@ -124,7 +124,7 @@ impl BytesToBytes for DecodeOnly<Box<dyn BytesToBytes>> {
         self.codec.expansion()
     }
 
-    fn decode(&self, bytes: &[u8], size: Size) -> Result<Vec<u8>> {
+    fn decode(&self, bytes: &[u8], size: OutputSize) -> Result<Vec<u8>> {
         self.codec.decode(bytes, size)
     }
 
@@ -168,9 +168,9 @@ mod tests {
         ] {
             let encoded = codec(name, good, false).unwrap().encode(&data).unwrap();
             let decoded =
-                codec(name, good, false).unwrap().decode(&encoded, Size::Exact(data.len())).unwrap();
+                codec(name, good, false).unwrap().decode(&encoded, OutputSize::Exact(data.len())).unwrap();
             let odd = codec(name, bad, false).unwrap_or_else(|e| panic!("{name}: {e}"));
-            assert_eq!(odd.decode(&encoded, Size::Exact(data.len())).unwrap(), decoded, "{name}");
+            assert_eq!(odd.decode(&encoded, OutputSize::Exact(data.len())).unwrap(), decoded, "{name}");
             let why = odd.encode(&data).unwrap_err().to_string();
             assert!(why.contains("not written with these settings"), "{name}: {why}");
             // Nothing new is made with them, and the letter asks for more.
@@ -185,7 +185,11 @@ mod tests {
             for strict in [false, true] {
                 let odd = codec(name, config, strict).unwrap();
                 let encoded = odd.encode(&data).unwrap();
-                assert_eq!(odd.decode(&encoded, Size::Exact(data.len())).unwrap(), data, "{name} {config}");
+                assert_eq!(
+                    odd.decode(&encoded, OutputSize::Exact(data.len())).unwrap(),
+                    data,
+                    "{name} {config}"
+                );
             }
         }
         // What a reader needs is still asked for.

@@ -7,8 +7,8 @@
 use super::Codec;
 use super::config::Config;
 use super::filter::{self, Filter, Side};
-use super::number::{self, Numbers};
-use super::registry::Request;
+use super::number::{self, NumberOp};
+use super::registry::CodecRequest;
 use crate::error::{Error, Result};
 use crate::meta::dtype::DataType;
 
@@ -19,7 +19,7 @@ struct Delta {
     sums: DataType,
 }
 
-pub(super) fn from_config(request: &Request<'_>, config: &Config<'_>) -> Result<Codec> {
+pub(super) fn from_config(request: &CodecRequest<'_>, config: &Config<'_>) -> Result<Codec> {
     let decoded = Side::from_config(config, "dtype", Side::of_array(request).as_ref())?;
     let encoded = Side::from_config(config, "astype", Some(&decoded))?;
     let sums = number::promote(&decoded.data_type, &encoded.data_type)?;
@@ -38,22 +38,22 @@ impl Filter for Delta {
     fn decode(&self, encoded: &[u8]) -> Result<Vec<u8>> {
         let numbers = number::load(encoded, &self.encoded)?;
         let sums = match (number::float_of(&self.sums), numbers) {
-            (None, Numbers::Int(mut v)) => {
+            (None, NumberOp::Int(mut v)) => {
                 scan(&mut v, i64::wrapping_add);
-                Numbers::Int(v)
+                NumberOp::Int(v)
             }
-            (None, Numbers::UInt(mut v)) => {
+            (None, NumberOp::UInt(mut v)) => {
                 scan(&mut v, u64::wrapping_add);
-                Numbers::UInt(v)
+                NumberOp::UInt(v)
             }
-            (None, Numbers::Float(_)) => return Err(Error::invalid("floats cannot sum to integers")),
+            (None, NumberOp::Float(_)) => return Err(Error::invalid("floats cannot sum to integers")),
             (Some(f), numbers) => {
                 let wide = number::store(numbers, &self.sums)?;
-                let Numbers::Float(mut v) = number::load(&wide, &self.sums)? else {
+                let NumberOp::Float(mut v) = number::load(&wide, &self.sums)? else {
                     return Err(Error::invalid("no floats"));
                 };
                 scan(&mut v, |a, b| number::round(f, a + b));
-                Numbers::Float(v)
+                NumberOp::Float(v)
             }
         };
         number::store(sums, &self.decoded)
@@ -62,11 +62,11 @@ impl Filter for Delta {
     fn encode(&self, decoded: &[u8]) -> Result<Vec<u8>> {
         // Differences are made in the decoded type, so they wrap or round there before they are cast.
         let differences = match number::load(decoded, &self.decoded)? {
-            Numbers::Int(v) => Numbers::Int(steps(&v, |a, b| b.wrapping_sub(a))),
-            Numbers::UInt(v) => Numbers::UInt(steps(&v, |a, b| b.wrapping_sub(a))),
-            Numbers::Float(v) => {
+            NumberOp::Int(v) => NumberOp::Int(steps(&v, |a, b| b.wrapping_sub(a))),
+            NumberOp::UInt(v) => NumberOp::UInt(steps(&v, |a, b| b.wrapping_sub(a))),
+            NumberOp::Float(v) => {
                 let f = number::float_of(&self.decoded).ok_or_else(|| Error::invalid("no float"))?;
-                Numbers::Float(steps(&v, |a, b| number::round(f, b - a)))
+                NumberOp::Float(steps(&v, |a, b| number::round(f, b - a)))
             }
         };
         number::cast(&number::store(differences, &self.decoded)?, &self.decoded, &self.encoded)

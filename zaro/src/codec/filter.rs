@@ -1,15 +1,15 @@
 //! numcodecs' typed filters, in both of their forms.
 //!
 //! A filter recomputes the values of a chunk. In V2 it works on bytes, in the byte order that the types in its own
-//! configuration say ([`OnBytes`]). Under its V3 name (`numcodecs.delta`) it works on values, whose order is another
+//! configuration say ([`FilterOnBytes`]). Under its V3 name (`numcodecs.delta`) it works on values, whose order is another
 //! codec's business ([`OnValues`]). The filter itself is written once, over little-endian bytes.
 
 use std::fmt::Debug;
 
 use super::bytes::Bytes;
 use super::config::Config;
-use super::registry::Request;
-use super::{ArrayToArray, Buffer, BytesToBytes, Codec, Repr, Size};
+use super::registry::CodecRequest;
+use super::{ArrayToArray, Buffer, BytesToBytes, Codec, OutputSize, Repr};
 use crate::error::{Error, Result, invalid};
 use crate::meta::dtype::DataType;
 use crate::meta::fill::Fill;
@@ -58,7 +58,7 @@ impl Side {
     }
 
     /// What a V3 configuration may leave out: the type of the array. V2 may not.
-    pub(super) fn of_array(request: &Request<'_>) -> Option<Self> {
+    pub(super) fn of_array(request: &CodecRequest<'_>) -> Option<Self> {
         let order = Bytes { endian: None, mixed: Vec::new() };
         (!is_v2(request)).then(|| Self { data_type: request.data_type.clone(), order })
     }
@@ -73,15 +73,15 @@ impl Side {
 }
 
 /// Whether a codec was asked for by its V2 name.
-pub(super) fn is_v2(request: &Request<'_>) -> bool {
+pub(super) fn is_v2(request: &CodecRequest<'_>) -> bool {
     request.name.starts_with("v2.")
 }
 
 /// The codec that `filter` is under the name asked for.
-pub(super) fn make(request: &Request<'_>, filter: impl Filter, decoded: Side, encoded: Side) -> Codec {
+pub(super) fn make(request: &CodecRequest<'_>, filter: impl Filter, decoded: Side, encoded: Side) -> Codec {
     let typed = Typed { filter: Box::new(filter), decoded, encoded };
     if is_v2(request) {
-        Codec::Bytes(Box::new(OnBytes(typed)))
+        Codec::Bytes(Box::new(FilterOnBytes(typed)))
     } else {
         Codec::Array(Box::new(OnValues(typed)))
     }
@@ -96,22 +96,22 @@ struct Typed {
 
 /// A filter over bytes: V2.
 #[derive(Debug)]
-struct OnBytes(Typed);
+struct FilterOnBytes(Typed);
 
-impl BytesToBytes for OnBytes {
+impl BytesToBytes for FilterOnBytes {
     fn name(&self) -> &'static str {
         self.0.filter.name()
     }
 
-    fn encoded_size(&self, decoded: Size) -> Result<Size> {
-        if let Size::Exact(n) = decoded {
+    fn encoded_size(&self, decoded: OutputSize) -> Result<OutputSize> {
+        if let OutputSize::Exact(n) = decoded {
             self.0.decoded.count(n)?;
         }
         let (from, to) = (self.0.decoded.data_type.size().max(1), self.0.encoded.data_type.size());
         Ok(decoded.map(|n| (n / from).saturating_mul(to)))
     }
 
-    fn decode(&self, bytes: &[u8], size: Size) -> Result<Vec<u8>> {
+    fn decode(&self, bytes: &[u8], size: OutputSize) -> Result<Vec<u8>> {
         let Typed { filter, decoded, encoded } = &self.0;
         size.check(encoded.count(bytes.len())?.saturating_mul(decoded.data_type.size()))?;
         let mut input = bytes.to_vec();
@@ -155,15 +155,15 @@ impl ArrayToArray for OnValues {
     }
 
     fn decode(&self, chunk: Buffer, decoded: &Repr, encoded: &Repr) -> Result<Buffer> {
-        Size::Exact(encoded.byte_size()?).check(chunk.bytes.len())?;
+        OutputSize::Exact(encoded.byte_size()?).check(chunk.bytes.len())?;
         let out = self.0.filter.decode(&chunk.bytes)?;
-        Size::Exact(decoded.byte_size()?).check(out.len())?;
+        OutputSize::Exact(decoded.byte_size()?).check(out.len())?;
         Ok(Buffer::fixed(out))
     }
 
     fn encode(&self, chunk: Buffer, _: &Repr, encoded: &Repr) -> Result<Buffer> {
         let out = self.0.filter.encode(&chunk.bytes)?;
-        Size::Exact(encoded.byte_size()?).check(out.len())?;
+        OutputSize::Exact(encoded.byte_size()?).check(out.len())?;
         Ok(Buffer::fixed(out))
     }
 }

@@ -8,8 +8,8 @@
 use super::Codec;
 use super::config::Config;
 use super::filter::{self, Filter, Side};
-use super::number::{self, Numbers, Scalar};
-use super::registry::Request;
+use super::number::{self, NumberOp, Scalar};
+use super::registry::CodecRequest;
 use crate::error::Result;
 use crate::meta::dtype::{DataType, Float};
 
@@ -21,7 +21,7 @@ struct FixedScaleOffset {
     encoded: DataType,
 }
 
-pub(super) fn from_config(request: &Request<'_>, config: &Config<'_>) -> Result<Codec> {
+pub(super) fn from_config(request: &CodecRequest<'_>, config: &Config<'_>) -> Result<Codec> {
     let scale = Scalar::from_json(config.need("scale")?, "scale")?;
     let offset = Scalar::from_json(config.need("offset")?, "offset")?;
     let decoded = Side::from_config(config, "dtype", Side::of_array(request).as_ref())?;
@@ -52,7 +52,7 @@ impl Filter for FixedScaleOffset {
         } else {
             v.iter_mut().for_each(|x| *x = number::round(f, number::round(f, *x / scale) + offset));
         }
-        number::store(Numbers::Float(v), &self.decoded)
+        number::store(NumberOp::Float(v), &self.decoded)
     }
 
     fn encode(&self, decoded: &[u8]) -> Result<Vec<u8>> {
@@ -60,7 +60,7 @@ impl Filter for FixedScaleOffset {
         let mut scaled = false;
         // Integers stay integers as long as they meet integers, and wrap.
         if let Scalar::Int(offset) = self.offset
-            && !matches!(numbers, Numbers::Float(_))
+            && !matches!(numbers, NumberOp::Float(_))
         {
             numbers = wrapping(numbers, &self.decoded, |x| x.wrapping_sub(offset))?;
             if let Scalar::Int(scale) = self.scale {
@@ -71,7 +71,7 @@ impl Filter for FixedScaleOffset {
         if scaled {
             return number::store(numbers, &self.encoded);
         }
-        let subtracted = matches!(self.offset, Scalar::Int(_)) && !matches!(numbers, Numbers::Float(_));
+        let subtracted = matches!(self.offset, Scalar::Int(_)) && !matches!(numbers, NumberOp::Float(_));
         let f = number::float_of(&self.decoded).unwrap_or(Float::F64);
         let (scale, offset) = (number::round(f, self.scale.as_f64()), number::round(f, self.offset.as_f64()));
         let mut v = floats(numbers);
@@ -79,26 +79,26 @@ impl Filter for FixedScaleOffset {
             let difference = if subtracted { *x } else { number::round(f, *x - offset) };
             *x = number::round(f, difference * scale).round_ties_even();
         }
-        number::store(Numbers::Float(v), &self.encoded)
+        number::store(NumberOp::Float(v), &self.encoded)
     }
 }
 
 #[allow(clippy::as_conversions, reason = "rounds to the nearest f64, as numpy does")]
-fn floats(numbers: Numbers) -> Vec<f64> {
+fn floats(numbers: NumberOp) -> Vec<f64> {
     match numbers {
-        Numbers::Int(v) => v.into_iter().map(|x| x as f64).collect(),
-        Numbers::UInt(v) => v.into_iter().map(|x| x as f64).collect(),
-        Numbers::Float(v) => v,
+        NumberOp::Int(v) => v.into_iter().map(|x| x as f64).collect(),
+        NumberOp::UInt(v) => v.into_iter().map(|x| x as f64).collect(),
+        NumberOp::Float(v) => v,
     }
 }
 
 /// Integer arithmetic that wraps at the width of `data_type`.
 #[allow(clippy::as_conversions, reason = "keeps the low 64 bits, which is what wrapping means")]
-fn wrapping(numbers: Numbers, data_type: &DataType, f: impl Fn(i128) -> i128) -> Result<Numbers> {
+fn wrapping(numbers: NumberOp, data_type: &DataType, f: impl Fn(i128) -> i128) -> Result<NumberOp> {
     let wrapped = match numbers {
-        Numbers::Int(v) => Numbers::Int(v.into_iter().map(|x| f(i128::from(x)) as i64).collect()),
-        Numbers::UInt(v) => Numbers::UInt(v.into_iter().map(|x| f(i128::from(x)) as u64).collect()),
-        floats @ Numbers::Float(_) => floats,
+        NumberOp::Int(v) => NumberOp::Int(v.into_iter().map(|x| f(i128::from(x)) as i64).collect()),
+        NumberOp::UInt(v) => NumberOp::UInt(v.into_iter().map(|x| f(i128::from(x)) as u64).collect()),
+        floats @ NumberOp::Float(_) => floats,
     };
     number::load(&number::store(wrapped, data_type)?, data_type)
 }

@@ -7,8 +7,8 @@
 use libdeflater::{CompressionLvl, Compressor};
 
 use super::config::Config;
-use super::inflate::{Outcome, RATIO, Wrapper, inflate};
-use super::{BytesToBytes, Size, output};
+use super::inflate::{InflateOutcome, RATIO, Wrapper, inflate};
+use super::{BytesToBytes, OutputSize, output};
 use crate::error::{Error, Result, invalid};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,8 +48,8 @@ fn members(bytes: &[u8], out: &mut [u8]) -> Result<Option<usize>> {
     let mut at = 0;
     loop {
         match inflate(Wrapper::Gzip, rest, out.get_mut(at..).unwrap_or_default())? {
-            Outcome::Full => return Ok(None),
-            Outcome::Done { read, written } => {
+            InflateOutcome::Full => return Ok(None),
+            InflateOutcome::Done { read, written } => {
                 at += written;
                 rest = rest.get(read..).unwrap_or_default();
             }
@@ -70,7 +70,7 @@ impl BytesToBytes for Gzip {
         "gzip"
     }
 
-    fn decode(&self, bytes: &[u8], size: Size) -> Result<Vec<u8>> {
+    fn decode(&self, bytes: &[u8], size: OutputSize) -> Result<Vec<u8>> {
         output::whole(size, bytes.len(), RATIO, stated(bytes), |out| members(bytes, out))
     }
 
@@ -99,16 +99,16 @@ mod tests {
         let mut file = gzip.encode(b"one ").unwrap();
         file.extend(gzip.encode(b"").unwrap());
         file.extend(gzip.encode(b"two").unwrap());
-        for size in [Size::Exact(7), Size::AtMost(7), Size::AtMost(1 << 20)] {
+        for size in [OutputSize::Exact(7), OutputSize::AtMost(7), OutputSize::AtMost(1 << 20)] {
             assert_eq!(gzip.decode(&file, size).unwrap(), b"one two");
         }
-        for size in [Size::Exact(6), Size::Exact(8), Size::AtMost(6)] {
+        for size in [OutputSize::Exact(6), OutputSize::Exact(8), OutputSize::AtMost(6)] {
             assert!(gzip.decode(&file, size).is_err());
         }
         file.extend([0; 9]);
-        assert_eq!(gzip.decode(&file, Size::Exact(7)).unwrap(), b"one two");
+        assert_eq!(gzip.decode(&file, OutputSize::Exact(7)).unwrap(), b"one two");
         file.push(1);
-        assert!(gzip.decode(&file, Size::Exact(7)).is_err());
-        assert!(gzip.decode(b"", Size::Exact(0)).is_err());
+        assert!(gzip.decode(&file, OutputSize::Exact(7)).is_err());
+        assert!(gzip.decode(b"", OutputSize::Exact(0)).is_err());
     }
 }

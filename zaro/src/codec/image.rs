@@ -13,7 +13,7 @@ use std::io::Cursor;
 use hayro_jpeg2000::{DecodeSettings, DecoderContext, Image};
 use png::{ColorType, Decoder, Limits, Transformations};
 
-use super::{BytesToBytes, Size, output};
+use super::{BytesToBytes, OutputSize, output};
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::num;
 
@@ -36,14 +36,14 @@ fn not_written() -> Error {
     Error::unsupported("zaro does not write images")
 }
 
-struct Png<'a> {
+struct PngCodec<'a> {
     reader: png::Reader<Cursor<&'a [u8]>>,
     pixels: usize,
     size: usize,
     line: usize,
 }
 
-impl<'a> Png<'a> {
+impl<'a> PngCodec<'a> {
     /// Opens a file whose image has at most `limit` bytes.
     fn open(data: &'a [u8], transformations: Transformations, limit: usize) -> Result<Self> {
         let bytes = limit.saturating_add(PNG_OWN);
@@ -70,7 +70,7 @@ impl<'a> Png<'a> {
 
 /// An image of `n` pixels, each a number: grey of any depth, or the bytes of a colour as one number.
 pub(super) fn png_numbers(data: &[u8], n: usize) -> Result<Vec<u32>> {
-    let mut png = Png::open(data, Transformations::IDENTITY, n.saturating_mul(4).saturating_add(4096))?;
+    let mut png = PngCodec::open(data, Transformations::IDENTITY, n.saturating_mul(4).saturating_add(4096))?;
     if png.pixels != n {
         return Err(wrong_count(png.pixels, n));
     }
@@ -118,8 +118,8 @@ impl BytesToBytes for PngImage {
         "imagecodecs_png"
     }
 
-    fn decode(&self, bytes: &[u8], size: Size) -> Result<Vec<u8>> {
-        let mut png = Png::open(bytes, Transformations::EXPAND, size.limit())?;
+    fn decode(&self, bytes: &[u8], size: OutputSize) -> Result<Vec<u8>> {
+        let mut png = PngCodec::open(bytes, Transformations::EXPAND, size.limit())?;
         size.check(png.size)?;
         output::justified(png.size, bytes.len(), super::inflate::RATIO)?;
         let (_, depth) = png.reader.output_color_type();
@@ -229,7 +229,7 @@ impl BytesToBytes for Jpeg2k {
         "imagecodecs_jpeg2k"
     }
 
-    fn decode(&self, bytes: &[u8], size: Size) -> Result<Vec<u8>> {
+    fn decode(&self, bytes: &[u8], size: OutputSize) -> Result<Vec<u8>> {
         let samples = Samples::of(bytes)?;
         let width = match samples.bits {
             ..=8 => 1,
@@ -276,7 +276,7 @@ mod tests {
         let row = images().into_iter().find(|r| r.plain.len() == 90).unwrap();
         let apart: Vec<u8> = (0..3).flat_map(|c| row.plain.iter().skip(c).step_by(3).copied()).collect();
         let planar = bytes("imagecodecs_jpeg2k", r#"{"planar": true}"#);
-        assert_eq!(planar.decode(&row.encoded, Size::Exact(apart.len())).unwrap(), apart);
+        assert_eq!(planar.decode(&row.encoded, OutputSize::Exact(apart.len())).unwrap(), apart);
     }
 
     #[test]
@@ -285,7 +285,7 @@ mod tests {
         for row in images() {
             let (codec, image, n) = (row.bytes(), &row.encoded, row.plain.len());
             let attempt = |bytes: &[u8]| {
-                for size in [Size::Exact(n), Size::AtMost(1000)] {
+                for size in [OutputSize::Exact(n), OutputSize::AtMost(1000)] {
                     if let Ok(out) = codec.decode(bytes, size) {
                         size.check(out.len()).unwrap();
                     }

@@ -27,7 +27,7 @@ pub(crate) enum Wrapper {
 
 /// How far one decompression came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum InflateOutcome {
     /// The stream ended.
     Done {
         /// Input bytes it took.
@@ -40,7 +40,7 @@ pub(crate) enum Outcome {
 }
 
 /// Decompresses the one stream at the start of `input` into the start of `out`, and checks its checksum.
-pub(crate) fn inflate(wrapper: Wrapper, input: &[u8], out: &mut [u8]) -> Result<Outcome> {
+pub(crate) fn inflate(wrapper: Wrapper, input: &[u8], out: &mut [u8]) -> Result<InflateOutcome> {
     thread_local! {
         static INFLATER: OnceCell<Inflater> = const { OnceCell::new() };
     }
@@ -63,7 +63,7 @@ impl Inflater {
         NonNull::new(unsafe { sys::libdeflate_alloc_decompressor() }).map(Self).ok_or_else(no_memory)
     }
 
-    fn run(&self, wrapper: Wrapper, input: &[u8], out: &mut [u8]) -> Result<Outcome> {
+    fn run(&self, wrapper: Wrapper, input: &[u8], out: &mut [u8]) -> Result<InflateOutcome> {
         let decompress = match wrapper {
             Wrapper::Gzip => sys::libdeflate_gzip_decompress_ex,
             Wrapper::Zlib => sys::libdeflate_zlib_decompress_ex,
@@ -87,9 +87,9 @@ impl Inflater {
         };
         match code {
             sys::libdeflate_result_LIBDEFLATE_SUCCESS if read <= input.len() && written <= out.len() => {
-                Ok(Outcome::Done { read, written })
+                Ok(InflateOutcome::Done { read, written })
             }
-            sys::libdeflate_result_LIBDEFLATE_INSUFFICIENT_SPACE => Ok(Outcome::Full),
+            sys::libdeflate_result_LIBDEFLATE_INSUFFICIENT_SPACE => Ok(InflateOutcome::Full),
             _ => Err(Error::invalid("the deflate stream is damaged")),
         }
     }

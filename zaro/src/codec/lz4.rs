@@ -7,7 +7,7 @@
 
 use super::config::Config;
 use super::lz4_block::{self, RATIO};
-use super::{BytesToBytes, Size, output};
+use super::{BytesToBytes, OutputSize, output};
 use crate::error::{Error, Result};
 use crate::num;
 
@@ -58,7 +58,7 @@ fn hdf5_blocks(bytes: &[u8], block: usize, out: &mut [u8]) -> Result<()> {
             part.copy_from_slice(stream);
         } else {
             let n = lz4_block::decompress(stream, part)?;
-            Size::Exact(part.len()).check(n)?;
+            OutputSize::Exact(part.len()).check(n)?;
         }
     }
     Ok(())
@@ -84,7 +84,7 @@ fn length_header(bytes: &[u8]) -> Result<(usize, &[u8])> {
 
 fn one_block(block: &[u8], out: &mut [u8]) -> Result<()> {
     let n = lz4_block::decompress(block, out)?;
-    Size::Exact(out.len()).check(n)
+    OutputSize::Exact(out.len()).check(n)
 }
 
 fn cut() -> Error {
@@ -99,7 +99,7 @@ impl BytesToBytes for Lz4 {
         }
     }
 
-    fn decode(&self, bytes: &[u8], size: Size) -> Result<Vec<u8>> {
+    fn decode(&self, bytes: &[u8], size: OutputSize) -> Result<Vec<u8>> {
         let length = match self.framing {
             Framing::Length => length_header(bytes)?.0,
             Framing::Hdf5 { .. } => hdf5_header(bytes)?.0,
@@ -115,7 +115,7 @@ impl BytesToBytes for Lz4 {
             }
         };
         size.check(length)?;
-        output::whole(Size::Exact(length), bytes.len(), RATIO, 0, |out| {
+        output::whole(OutputSize::Exact(length), bytes.len(), RATIO, 0, |out| {
             self.decode_into(bytes, out)?;
             Ok(Some(length))
         })
@@ -125,13 +125,13 @@ impl BytesToBytes for Lz4 {
         match self.framing {
             Framing::Length => {
                 let (length, block) = length_header(bytes)?;
-                Size::Exact(out.len()).check(length)?;
+                OutputSize::Exact(out.len()).check(length)?;
                 one_block(block, out)
             }
             Framing::None => one_block(bytes, out),
             Framing::Hdf5 { .. } => {
                 let (length, block, blocks) = hdf5_header(bytes)?;
-                Size::Exact(out.len()).check(length)?;
+                OutputSize::Exact(out.len()).check(length)?;
                 hdf5_blocks(blocks, block, out)
             }
         }

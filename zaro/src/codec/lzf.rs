@@ -8,7 +8,7 @@
 //! the distance minus 1.
 
 use super::config::Config;
-use super::{BytesToBytes, Size, output};
+use super::{BytesToBytes, OutputSize, output};
 use crate::error::{Error, Result};
 use crate::num;
 
@@ -71,7 +71,7 @@ impl BytesToBytes for Lzf {
         "lzf"
     }
 
-    fn decode(&self, bytes: &[u8], size: Size) -> Result<Vec<u8>> {
+    fn decode(&self, bytes: &[u8], size: OutputSize) -> Result<Vec<u8>> {
         let headed = bytes.split_first_chunk::<4>();
         let out = match (self.header, headed) {
             (Some(false), _) => decompress(bytes, size.limit())?,
@@ -83,7 +83,7 @@ impl BytesToBytes for Lzf {
                 } else {
                     size.check(length)?;
                     let out = decompress(stream, length)?;
-                    Size::Exact(length).check(out.len())?;
+                    OutputSize::Exact(length).check(out.len())?;
                     out
                 }
             }

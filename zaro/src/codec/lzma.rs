@@ -9,8 +9,8 @@ use liblzma::stream::{
 };
 
 use super::config::Config;
-use super::output::{self, Step};
-use super::{BytesToBytes, Size};
+use super::output::{self, StreamStep};
+use super::{BytesToBytes, OutputSize};
 use crate::error::{Error, Result, unsupported};
 use crate::meta::json::Json;
 use crate::num;
@@ -22,14 +22,14 @@ const MEMORY: u64 = 256 << 20;
 
 #[derive(Debug, Clone)]
 pub(super) struct Lzma {
-    format: Format,
+    format: LzmaFormat,
     check: Check,
     preset: u32,
-    filters: Vec<Filter>,
+    filters: Vec<LzmaFilter>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Format {
+enum LzmaFormat {
     Auto,
     Xz,
     Alone,
@@ -38,9 +38,9 @@ enum Format {
 
 /// One of the filters that make up a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Filter {
-    Lzma1(Options),
-    Lzma2(Options),
+enum LzmaFilter {
+    Lzma1(FilterOptions),
+    Lzma2(FilterOptions),
     /// The distance.
     Delta(u8),
     /// For machine code: its number, and where it starts.
@@ -49,7 +49,7 @@ enum Filter {
 
 /// What an LZMA filter can be told.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Options {
+struct FilterOptions {
     preset: Option<u32>,
     dict_size: Option<u32>,
     lc: Option<u32>,
@@ -64,10 +64,10 @@ struct Options {
 impl Lzma {
     pub(super) fn from_config(config: &Config<'_>) -> Result<Self> {
         let format = match config.int("format")? {
-            Some(0) => Format::Auto,
-            None | Some(1) => Format::Xz,
-            Some(2) => Format::Alone,
-            Some(3) => Format::Raw,
+            Some(0) => LzmaFormat::Auto,
+            None | Some(1) => LzmaFormat::Xz,
+            Some(2) => LzmaFormat::Alone,
+            Some(3) => LzmaFormat::Raw,
             Some(n) => return Err(wrong("format", format!("{n} is not a format of LZMA"))),
         };
         let check = match config.int("check")? {
@@ -87,10 +87,10 @@ impl Lzma {
                 .items()
                 .ok_or_else(|| wrong("filters", "\"filters\" must be a list"))?
                 .iter()
-                .map(Filter::from_json)
+                .map(LzmaFilter::from_json)
                 .collect::<Result<_>>()?,
         };
-        if format == Format::Raw && filters.is_empty() {
+        if format == LzmaFormat::Raw && filters.is_empty() {
             return Err(wrong("filters", "format 3 cannot be read without \"filters\""));
         }
         Ok(Self { format, check, preset, filters })
@@ -98,16 +98,16 @@ impl Lzma {
 
     /// xz, as `imagecodecs_lzma` has it.
     pub(super) fn xz() -> Self {
-        Self { format: Format::Xz, check: Check::Crc64, preset: 6, filters: Vec::new() }
+        Self { format: LzmaFormat::Xz, check: Check::Crc64, preset: 6, filters: Vec::new() }
     }
 
     fn decoder(&self, limit: usize) -> Result<Stream> {
         match self.format {
-            Format::Auto => Stream::new_auto_decoder(MEMORY, CONCATENATED),
-            Format::Xz => Stream::new_stream_decoder(MEMORY, CONCATENATED),
-            Format::Alone => Stream::new_lzma_decoder(MEMORY),
+            LzmaFormat::Auto => Stream::new_auto_decoder(MEMORY, CONCATENATED),
+            LzmaFormat::Xz => Stream::new_stream_decoder(MEMORY, CONCATENATED),
+            LzmaFormat::Alone => Stream::new_lzma_decoder(MEMORY),
             // A dictionary need not be larger than what is decoded, whatever the metadata say.
-            Format::Raw => Stream::new_raw_decoder(&self.chain(Some(limit))?),
+            LzmaFormat::Raw => Stream::new_raw_decoder(&self.chain(Some(limit))?),
         }
         .map_err(fault)
     }
@@ -116,10 +116,10 @@ impl Lzma {
         let mut chain = Filters::new();
         for filter in &self.filters {
             match filter {
-                Filter::Lzma1(options) => chain.lzma1(&options.build(self.preset, limit)?),
-                Filter::Lzma2(options) => chain.lzma2(&options.build(self.preset, limit)?),
-                Filter::Delta(distance) => chain.delta_properties(&[distance - 1]).map_err(fault)?,
-                Filter::Branch(id, start) => {
+                LzmaFilter::Lzma1(options) => chain.lzma1(&options.build(self.preset, limit)?),
+                LzmaFilter::Lzma2(options) => chain.lzma2(&options.build(self.preset, limit)?),
+                LzmaFilter::Delta(distance) => chain.delta_properties(&[distance - 1]).map_err(fault)?,
+                LzmaFilter::Branch(id, start) => {
                     let start = start.map(u32::to_le_bytes);
                     let start = start.as_ref().map_or(&[][..], |s| s);
                     match id {
@@ -144,7 +144,7 @@ impl Lzma {
         &self,
         bytes: &'a [u8],
         limit: usize,
-    ) -> Result<impl FnMut(&mut [u8]) -> Result<Step> + use<'a>> {
+    ) -> Result<impl FnMut(&mut [u8]) -> Result<StreamStep> + use<'a>> {
         let mut stream = self.decoder(limit)?;
         let mut rest = bytes;
         let mut end = false;
@@ -157,18 +157,18 @@ impl Lzma {
                 rest = rest.get(read..).unwrap_or_default();
                 end = status == Status::StreamEnd;
                 if written > 0 {
-                    return Ok(Step { written, end });
+                    return Ok(StreamStep { written, end });
                 }
                 if read == 0 && !end {
                     return Err(Error::invalid("the LZMA stream is cut off"));
                 }
             }
-            Ok(Step { written: 0, end: true })
+            Ok(StreamStep { written: 0, end: true })
         })
     }
 }
 
-impl Filter {
+impl LzmaFilter {
     fn from_json(json: &Json) -> Result<Self> {
         let number =
             |name: &str| match json.get(name) {
@@ -179,8 +179,8 @@ impl Filter {
             };
         let id = json.get("id").and_then(Json::as_u64);
         let id = id.ok_or_else(|| wrong("filters", "a filter of LZMA must have an \"id\""))?;
-        let options = || -> Result<Options> {
-            Ok(Options {
+        let options = || -> Result<FilterOptions> {
+            Ok(FilterOptions {
                 preset: number("preset")?.map(|n| preset(u64::from(n))).transpose()?,
                 dict_size: number("dict_size")?,
                 lc: number("lc")?,
@@ -205,7 +205,7 @@ impl Filter {
     }
 }
 
-impl Options {
+impl FilterOptions {
     fn build(&self, preset: u32, limit: Option<usize>) -> Result<LzmaOptions> {
         const LEAST: u32 = 4096;
         let mut options = LzmaOptions::new_preset(self.preset.unwrap_or(preset)).map_err(fault)?;
@@ -277,7 +277,7 @@ impl BytesToBytes for Lzma {
         "lzma"
     }
 
-    fn decode(&self, bytes: &[u8], size: Size) -> Result<Vec<u8>> {
+    fn decode(&self, bytes: &[u8], size: OutputSize) -> Result<Vec<u8>> {
         output::stream(size, bytes.len(), RATIO, self.steps(bytes, size.limit())?)
     }
 
@@ -287,17 +287,17 @@ impl BytesToBytes for Lzma {
 
     fn encode(&self, bytes: &[u8]) -> Result<Vec<u8>> {
         let mut stream = match (self.format, self.filters.first()) {
-            (Format::Auto, _) => return Err(Error::unsupported("format 0 is for reading only")),
-            (Format::Xz, None) => Stream::new_easy_encoder(self.preset, self.check),
-            (Format::Xz, Some(_)) => Stream::new_stream_encoder(&self.chain(None)?, self.check),
-            (Format::Alone, Some(Filter::Lzma1(options))) => {
+            (LzmaFormat::Auto, _) => return Err(Error::unsupported("format 0 is for reading only")),
+            (LzmaFormat::Xz, None) => Stream::new_easy_encoder(self.preset, self.check),
+            (LzmaFormat::Xz, Some(_)) => Stream::new_stream_encoder(&self.chain(None)?, self.check),
+            (LzmaFormat::Alone, Some(LzmaFilter::Lzma1(options))) => {
                 Stream::new_lzma_encoder(&options.build(self.preset, None)?)
             }
-            (Format::Alone, None) => {
+            (LzmaFormat::Alone, None) => {
                 Stream::new_lzma_encoder(&LzmaOptions::new_preset(self.preset).map_err(fault)?)
             }
-            (Format::Alone, Some(_)) => return Err(wrong("filters", "format 2 has one filter, LZMA1")),
-            (Format::Raw, _) => Stream::new_raw_encoder(&self.chain(None)?),
+            (LzmaFormat::Alone, Some(_)) => return Err(wrong("filters", "format 2 has one filter, LZMA1")),
+            (LzmaFormat::Raw, _) => Stream::new_raw_encoder(&self.chain(None)?),
         }
         .map_err(fault)?;
         let mut out = Vec::with_capacity(bytes.len() / 2 + 1024);

@@ -7,8 +7,8 @@ use weezl::decode::Decoder;
 use weezl::encode::Encoder;
 use weezl::{BitOrder, LzwStatus};
 
-use super::output::{self, Step};
-use super::{BytesToBytes, Size};
+use super::output::{self, StreamStep};
+use super::{BytesToBytes, OutputSize};
 use crate::error::{Error, Result};
 
 /// No code of 12 bits stands for more bytes.
@@ -23,7 +23,7 @@ impl BytesToBytes for Lzw {
         "lzw"
     }
 
-    fn decode(&self, bytes: &[u8], size: Size) -> Result<Vec<u8>> {
+    fn decode(&self, bytes: &[u8], size: OutputSize) -> Result<Vec<u8>> {
         // Before 1988 some wrote the bits in the other order: the first code, 256, shows it.
         if let [0, second, ..] = bytes
             && second & 1 == 1
@@ -40,7 +40,7 @@ impl BytesToBytes for Lzw {
                 // Some writers leave the end code away.
                 let end = !matches!(status, LzwStatus::Ok);
                 if end || done.consumed_out > 0 {
-                    return Ok(Step { written: done.consumed_out, end });
+                    return Ok(StreamStep { written: done.consumed_out, end });
                 }
             }
         })

@@ -4,9 +4,9 @@
 //! [`ArrayToArray`] codecs, exactly one [`ArrayToBytes`], some [`BytesToBytes`], as V3 has it; V2 is lowered to that.
 //!
 //! * Sizes are never guessed. The chain works out, before any data is seen, what each step must produce, and says so
-//!   in a [`Size`]; a codec that would produce more stops, one that produces less has failed.
+//!   in a [`OutputSize`]; a codec that would produce more stops, one that produces less has failed.
 //! * Input is hostile until decoded. No codec panics, indexes unchecked or allocates on a number it read from the
-//!   data beyond what [`Size`] allows.
+//!   data beyond what [`OutputSize`] allows.
 //! * In memory, elements are little-endian, in C order of the shape at that step ([`Repr`]).
 //!
 //! One file per codec; `registry.rs` is the one list of names, and [`register`] adds a codec of your own.
@@ -66,8 +66,8 @@ pub(crate) mod zstd;
 
 use std::fmt::Debug;
 
-pub use crate::meta::chain::Kind as CodecKind;
-pub use registry::{Request as CodecRequest, register};
+pub use crate::meta::chain::CodecKind;
+pub use registry::{CodecRequest, register};
 
 use crate::error::{Error, Result, invalid};
 use crate::meta::dtype::{DataType, VIEW_SIZE};
@@ -101,14 +101,14 @@ impl Repr {
 
 /// How many bytes a step may produce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Size {
+pub enum OutputSize {
     /// Exactly this many; anything else is an error.
     Exact(usize),
     /// Not known beforehand, but no more than this.
     AtMost(usize),
 }
 
-impl Size {
+impl OutputSize {
     /// The most bytes that may be produced.
     #[must_use]
     pub fn limit(self) -> usize {
@@ -257,7 +257,7 @@ pub trait ArrayToBytes: Debug + Send + Sync {
     fn name(&self) -> &'static str;
 
     /// The encoded size of a chunk like `decoded`; an error if the codec cannot work on that.
-    fn encoded_size(&self, decoded: &Repr) -> Result<Size>;
+    fn encoded_size(&self, decoded: &Repr) -> Result<OutputSize>;
 
     /// Decodes to exactly `decoded.count()` elements.
     fn decode(&self, bytes: &[u8], decoded: &Repr) -> Result<Buffer>;
@@ -272,7 +272,7 @@ pub trait BytesToBytes: Debug + Send + Sync {
     fn name(&self) -> &'static str;
 
     /// The encoded size of something that has `decoded` bytes. The default is that of a compressor.
-    fn encoded_size(&self, decoded: Size) -> Result<Size> {
+    fn encoded_size(&self, decoded: OutputSize) -> Result<OutputSize> {
         Ok(decoded.compressed())
     }
 
@@ -283,12 +283,12 @@ pub trait BytesToBytes: Debug + Send + Sync {
     }
 
     /// Decodes `bytes` to as many bytes as `size` says.
-    fn decode(&self, bytes: &[u8], size: Size) -> Result<Vec<u8>>;
+    fn decode(&self, bytes: &[u8], size: OutputSize) -> Result<Vec<u8>>;
 
     /// Decodes into `out`, filling it exactly. Codecs that can write there directly do; the default copies.
     fn decode_into(&self, bytes: &[u8], out: &mut [u8]) -> Result<()> {
-        let decoded = self.decode(bytes, Size::Exact(out.len()))?;
-        Size::Exact(out.len()).check(decoded.len())?;
+        let decoded = self.decode(bytes, OutputSize::Exact(out.len()))?;
+        OutputSize::Exact(out.len()).check(decoded.len())?;
         out.copy_from_slice(&decoded);
         Ok(())
     }

@@ -8,9 +8,9 @@
 
 use super::bytes::{Bytes, Endian};
 use super::config::Config;
-use super::registry::{self, Request};
+use super::registry::{self, CodecRequest};
 use super::transpose::Transpose;
-use super::{ArrayToBytes, Buffer, BytesToBytes, Codec, Repr, Size, output};
+use super::{ArrayToBytes, Buffer, BytesToBytes, Codec, OutputSize, Repr, output};
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::meta::dtype::DataType;
 use crate::meta::json::Json;
@@ -24,7 +24,7 @@ pub(super) struct N5Default {
 }
 
 impl N5Default {
-    pub(super) fn from_config(request: &Request<'_>, config: &Config<'_>) -> Result<Self> {
+    pub(super) fn from_config(request: &CodecRequest<'_>, config: &Config<'_>) -> Result<Self> {
         let bad = || {
             Error::invalid("\"codecs\" must be a transpose, bytes, and at most one compressor")
                 .with_field("codecs")
@@ -49,7 +49,7 @@ impl N5Default {
             None => None,
             Some(json) => {
                 let (name, config) = named(json).ok_or_else(bad)?;
-                match registry::build(&Request { name, config, ..request.clone() })? {
+                match registry::build(&CodecRequest { name, config, ..request.clone() })? {
                     Codec::Bytes(c) => Some(c),
                     _ => return Err(bad()),
                 }
@@ -110,12 +110,12 @@ impl ArrayToBytes for N5Default {
         "n5_default"
     }
 
-    fn encoded_size(&self, decoded: &Repr) -> Result<Size> {
+    fn encoded_size(&self, decoded: &Repr) -> Result<OutputSize> {
         self.check(decoded)?;
-        let inner = Size::Exact(decoded.byte_size()?);
+        let inner = OutputSize::Exact(decoded.byte_size()?);
         let inner = self.compressor.as_ref().map_or(Ok(inner), |c| c.encoded_size(inner))?;
         // A block may be cut, or larger than the chunk, so its size is not fixed.
-        Ok(Size::AtMost(inner.limit().saturating_mul(2).saturating_add(4 + 4 * decoded.shape.len())))
+        Ok(OutputSize::AtMost(inner.limit().saturating_mul(2).saturating_add(4 + 4 * decoded.shape.len())))
     }
 
     fn decode(&self, bytes: &[u8], decoded: &Repr) -> Result<Buffer> {
@@ -130,7 +130,7 @@ impl ArrayToBytes for N5Default {
         }
         let turned = self.transpose.encoded(&block)?;
         let plain = match &self.compressor {
-            Some(c) => self.bytes.decode(&c.decode(data, Size::Exact(size))?, &turned)?,
+            Some(c) => self.bytes.decode(&c.decode(data, OutputSize::Exact(size))?, &turned)?,
             None => self.bytes.decode(data, &turned)?,
         };
         let values = self.transpose.decode(plain, &block, &turned)?;

@@ -15,7 +15,7 @@ use crate::meta::json::Json;
 use crate::meta::{Findings, Mode};
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Numbers {
+pub(super) enum NumberOp {
     Int(Vec<i64>),
     UInt(Vec<u64>),
     Float(Vec<f64>),
@@ -50,20 +50,20 @@ macro_rules! write_as {
 }
 
 /// Reads little-endian elements.
-pub(super) fn load(bytes: &[u8], data_type: &DataType) -> Result<Numbers> {
+pub(super) fn load(bytes: &[u8], data_type: &DataType) -> Result<NumberOp> {
     Ok(match *plain(data_type)? {
-        DataType::Bool => Numbers::UInt(bytes.iter().map(|b| u64::from(*b != 0)).collect()),
-        DataType::Int(16) => Numbers::Int(read!(bytes, i16, i64)),
-        DataType::Int(32) => Numbers::Int(read!(bytes, i32, i64)),
-        DataType::Int(64) => Numbers::Int(read!(bytes, i64, i64)),
-        DataType::Int(_) => Numbers::Int(read!(bytes, i8, i64)),
-        DataType::UInt(16) => Numbers::UInt(read!(bytes, u16, u64)),
-        DataType::UInt(32) => Numbers::UInt(read!(bytes, u32, u64)),
-        DataType::UInt(64) => Numbers::UInt(read!(bytes, u64, u64)),
-        DataType::UInt(_) => Numbers::UInt(read!(bytes, u8, u64)),
-        DataType::Float(Float::F64) => Numbers::Float(read!(bytes, f64, f64)),
-        DataType::Float(Float::F32) => Numbers::Float(read!(bytes, f32, f64)),
-        DataType::Float(f) => Numbers::Float(match f.size() {
+        DataType::Bool => NumberOp::UInt(bytes.iter().map(|b| u64::from(*b != 0)).collect()),
+        DataType::Int(16) => NumberOp::Int(read!(bytes, i16, i64)),
+        DataType::Int(32) => NumberOp::Int(read!(bytes, i32, i64)),
+        DataType::Int(64) => NumberOp::Int(read!(bytes, i64, i64)),
+        DataType::Int(_) => NumberOp::Int(read!(bytes, i8, i64)),
+        DataType::UInt(16) => NumberOp::UInt(read!(bytes, u16, u64)),
+        DataType::UInt(32) => NumberOp::UInt(read!(bytes, u32, u64)),
+        DataType::UInt(64) => NumberOp::UInt(read!(bytes, u64, u64)),
+        DataType::UInt(_) => NumberOp::UInt(read!(bytes, u8, u64)),
+        DataType::Float(Float::F64) => NumberOp::Float(read!(bytes, f64, f64)),
+        DataType::Float(Float::F32) => NumberOp::Float(read!(bytes, f32, f64)),
+        DataType::Float(f) => NumberOp::Float(match f.size() {
             2 => {
                 bytes.as_chunks().0.iter().map(|c| float::to_f64(f, u16::from_le_bytes(*c).into())).collect()
             }
@@ -76,26 +76,26 @@ pub(super) fn load(bytes: &[u8], data_type: &DataType) -> Result<Numbers> {
 /// Writes numbers as little-endian elements, with the casts C makes: integers wrap, floats lose their fraction. C says
 /// nothing of floats that do not fit an integer, and numpy's answer varies even along one array; ours is that of x86
 /// for single numbers.
-pub(super) fn store(numbers: Numbers, data_type: &DataType) -> Result<Vec<u8>> {
+pub(super) fn store(numbers: NumberOp, data_type: &DataType) -> Result<Vec<u8>> {
     let data_type = plain(data_type)?;
     Ok(match (numbers, &*data_type) {
-        (Numbers::Int(v), t) => store_bits(v.into_iter().map(|x| (x as u64, x as f64, x as f32)), t),
-        (Numbers::UInt(v), t) => store_bits(v.into_iter().map(|x| (x, x as f64, x as f32)), t),
-        (Numbers::Float(v), DataType::Float(Float::F64)) => write_as!(v, f64, |x: f64| x),
-        (Numbers::Float(v), DataType::Float(Float::F32)) => write_as!(v, f32, |x: f64| x as f32),
-        (Numbers::Float(v), DataType::Float(f)) => v
+        (NumberOp::Int(v), t) => store_bits(v.into_iter().map(|x| (x as u64, x as f64, x as f32)), t),
+        (NumberOp::UInt(v), t) => store_bits(v.into_iter().map(|x| (x, x as f64, x as f32)), t),
+        (NumberOp::Float(v), DataType::Float(Float::F64)) => write_as!(v, f64, |x: f64| x),
+        (NumberOp::Float(v), DataType::Float(Float::F32)) => write_as!(v, f32, |x: f64| x as f32),
+        (NumberOp::Float(v), DataType::Float(f)) => v
             .into_iter()
             .flat_map(|x| float::from_f64(*f, x).to_le_bytes().into_iter().take(f.size()))
             .collect(),
-        (Numbers::Float(v), DataType::Bool) => v.into_iter().map(|x| u8::from(x != 0.0)).collect(),
-        (Numbers::Float(v), DataType::Int(64)) => write_as!(v, i64, to_i64),
-        (Numbers::Float(v), DataType::UInt(64)) => write_as!(v, u64, to_u64),
-        (Numbers::Float(v), DataType::Int(32)) => write_as!(v, i32, to_i32),
-        (Numbers::Float(v), DataType::UInt(32)) => write_as!(v, u32, |x| to_i64(x) as u32),
-        (Numbers::Float(v), DataType::Int(16) | DataType::UInt(16)) => {
+        (NumberOp::Float(v), DataType::Bool) => v.into_iter().map(|x| u8::from(x != 0.0)).collect(),
+        (NumberOp::Float(v), DataType::Int(64)) => write_as!(v, i64, to_i64),
+        (NumberOp::Float(v), DataType::UInt(64)) => write_as!(v, u64, to_u64),
+        (NumberOp::Float(v), DataType::Int(32)) => write_as!(v, i32, to_i32),
+        (NumberOp::Float(v), DataType::UInt(32)) => write_as!(v, u32, |x| to_i64(x) as u32),
+        (NumberOp::Float(v), DataType::Int(16) | DataType::UInt(16)) => {
             write_as!(v, i16, |x| to_i32(x) as i16)
         }
-        (Numbers::Float(v), _) => v.into_iter().map(|x| to_i32(x) as u8).collect(),
+        (NumberOp::Float(v), _) => v.into_iter().map(|x| to_i32(x) as u8).collect(),
     })
 }
 
@@ -226,11 +226,11 @@ mod tests {
 
     #[test]
     fn casts_are_those_of_numpy() {
-        let x = Numbers::Float(vec![1e10, -1e10, 300.7, -1.5, f64::NAN, 1e19, 70000.0]);
+        let x = NumberOp::Float(vec![1e10, -1e10, 300.7, -1.5, f64::NAN, 1e19, 70000.0]);
         let as_i64 = |t: &DataType| match load(&store(x.clone(), t).unwrap(), t).unwrap() {
-            Numbers::Int(v) => v,
-            Numbers::UInt(v) => v.into_iter().map(|x| x as i64).collect(),
-            Numbers::Float(_) => vec![],
+            NumberOp::Int(v) => v,
+            NumberOp::UInt(v) => v.into_iter().map(|x| x as i64).collect(),
+            NumberOp::Float(_) => vec![],
         };
         assert_eq!(as_i64(&DataType::Int(8)), [0, 0, 44, -1, 0, 0, 112]);
         assert_eq!(as_i64(&DataType::UInt(16)), [0, 0, 300, 65535, 0, 0, 4464]);
@@ -239,15 +239,15 @@ mod tests {
         let min = i64::MIN;
         assert_eq!(as_i64(&DataType::Int(64)), [10_000_000_000, -10_000_000_000, 300, -1, min, min, 70000]);
         assert_eq!(as_i64(&DataType::Bool), [1; 7]);
-        let wide = Numbers::Int(vec![(1 << 53) + 1, (1 << 24) + 1, -5]);
+        let wide = NumberOp::Int(vec![(1 << 53) + 1, (1 << 24) + 1, -5]);
         let f32s = store(wide, &DataType::FLOAT32).unwrap();
         assert_eq!(
             load(&f32s, &DataType::FLOAT32).unwrap(),
-            Numbers::Float(vec![9007199254740992.0, 16777216.0, -5.0])
+            NumberOp::Float(vec![9007199254740992.0, 16777216.0, -5.0])
         );
-        let half = store(Numbers::Int(vec![70000, 2049, 65519]), &DataType::Float(Float::F16)).unwrap();
+        let half = store(NumberOp::Int(vec![70000, 2049, 65519]), &DataType::Float(Float::F16)).unwrap();
         let half = load(&half, &DataType::Float(Float::F16)).unwrap();
-        assert_eq!(half, Numbers::Float(vec![f64::INFINITY, 2048.0, 65504.0]));
+        assert_eq!(half, NumberOp::Float(vec![f64::INFINITY, 2048.0, 65504.0]));
     }
 
     #[test]

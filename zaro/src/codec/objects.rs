@@ -17,7 +17,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
 use super::config::Config;
-use super::{ArrayToBytes, Buffer, Repr, Size, output};
+use super::{ArrayToBytes, Buffer, OutputSize, Repr, output};
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::meta::dtype::{DataType, Endian};
 use crate::meta::float;
@@ -33,28 +33,28 @@ const MAX_DOCUMENT: usize = 1 << 26;
 
 /// The `json2` and `msgpack2` codecs, and their predecessors.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Objects {
-    format: Format,
+pub(super) struct ObjectsCodec {
+    format: ObjectFormat,
     /// Whether the document ends with the shape.
     shaped: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Format {
-    Json(Text),
+enum ObjectFormat {
+    Json(TextEncoding),
     MsgPack { single: bool, bin: bool },
 }
 
 /// How a JSON text is made of bytes; Python's names for encodings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Text {
+enum TextEncoding {
     Utf8,
     Latin1,
     /// Units of 2 or 4 bytes, with the order if the name gives one; else a byte-order mark does.
     Wide(usize, Option<Endian>),
 }
 
-impl Text {
+impl TextEncoding {
     fn named(encoding: &str) -> Result<Self> {
         Ok(match encoding.to_ascii_lowercase().replace('_', "-").as_str() {
             "utf-8" | "utf8" | "ascii" | "us-ascii" => Self::Utf8,
@@ -128,11 +128,11 @@ impl Text {
     }
 }
 
-impl Objects {
+impl ObjectsCodec {
     /// `json2` (`shaped`) or `json`.
     pub(super) fn json(config: &Config<'_>, shaped: bool) -> Result<Self> {
-        let text = Text::named(config.str("encoding")?.unwrap_or("utf-8"))?;
-        Ok(Self { format: Format::Json(text), shaped })
+        let text = TextEncoding::named(config.str("encoding")?.unwrap_or("utf-8"))?;
+        Ok(Self { format: ObjectFormat::Json(text), shaped })
     }
 
     /// `msgpack2` (`shaped`) or `msgpack`.
@@ -140,13 +140,13 @@ impl Objects {
         let single = config.bool("use_single_float")?.unwrap_or(false);
         let bin = config.bool("use_bin_type")?.unwrap_or(true);
         config.bool("raw")?;
-        Ok(Self { format: Format::MsgPack { single, bin }, shaped })
+        Ok(Self { format: ObjectFormat::MsgPack { single, bin }, shaped })
     }
 
     fn document(&self, bytes: &[u8]) -> Result<Json> {
         match self.format {
-            Format::Json(text) => Ok(Json::parse(&text.read(bytes)?)?.value),
-            Format::MsgPack { .. } => {
+            ObjectFormat::Json(text) => Ok(Json::parse(&text.read(bytes)?)?.value),
+            ObjectFormat::MsgPack { .. } => {
                 let mut rest = bytes;
                 let value = rmpv::decode::read_value_with_max_depth(&mut rest, MAX_DEPTH)
                     .map_err(|e| Error::invalid("not MessagePack").with_source(e))?;
@@ -159,19 +159,19 @@ impl Objects {
     }
 }
 
-impl ArrayToBytes for Objects {
+impl ArrayToBytes for ObjectsCodec {
     fn name(&self) -> &'static str {
         match (self.format, self.shaped) {
-            (Format::Json(_), true) => "json2",
-            (Format::Json(_), false) => "json",
-            (Format::MsgPack { .. }, true) => "msgpack2",
-            (Format::MsgPack { .. }, false) => "msgpack",
+            (ObjectFormat::Json(_), true) => "json2",
+            (ObjectFormat::Json(_), false) => "json",
+            (ObjectFormat::MsgPack { .. }, true) => "msgpack2",
+            (ObjectFormat::MsgPack { .. }, false) => "msgpack",
         }
     }
 
-    fn encoded_size(&self, decoded: &Repr) -> Result<Size> {
+    fn encoded_size(&self, decoded: &Repr) -> Result<OutputSize> {
         if holds(&decoded.data_type) {
-            return Ok(Size::AtMost(MAX_DOCUMENT));
+            return Ok(OutputSize::AtMost(MAX_DOCUMENT));
         }
         Err(unsupported!("{} elements", decoded.data_type))
     }
@@ -221,12 +221,12 @@ impl ArrayToBytes for Objects {
             document.push(Json::Array(decoded.shape.iter().map(Json::int).collect()));
         }
         match self.format {
-            Format::Json(encoding) => {
+            ObjectFormat::Json(encoding) => {
                 // Unlike in metadata, `NaN` is bare, as numcodecs writes and wants it.
                 let text = Json::Array(document).compact();
-                Ok(encoding.write(if encoding == Text::Latin1 { ascii(&text) } else { text }))
+                Ok(encoding.write(if encoding == TextEncoding::Latin1 { ascii(&text) } else { text }))
             }
-            Format::MsgPack { single, bin } => {
+            ObjectFormat::MsgPack { single, bin } => {
                 let mut out = Vec::new();
                 rmpv::encode::write_value(&mut out, &pack(Json::Array(document), single, bin)?)
                     .map_err(|e| Error::invalid("cannot be written as MessagePack").with_source(e))?;
@@ -236,7 +236,7 @@ impl ArrayToBytes for Objects {
     }
 }
 
-impl Objects {
+impl ObjectsCodec {
     /// The items of a document and its shape.
     fn split<'a>(&self, document: &'a Json, decoded: &Repr) -> Result<(&'a [Json], Vec<u64>)> {
         let all = document.items().ok_or_else(|| Error::invalid("the document is not a list"))?;

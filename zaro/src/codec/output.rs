@@ -1,10 +1,10 @@
-//! Where decoders put what they decode: memory of the size a [`Size`] allows, and no more.
+//! Where decoders put what they decode: memory of the size a [`OutputSize`] allows, and no more.
 //!
 //! Two ways of decoding meet here. Whole-buffer decoders (deflate, LZ4) must have room for everything at once, so
 //! when the size is not known they are run again with more room. Stream decoders (bzip2, LZMA, zstd without a stated
 //! size) continue where they stopped.
 
-use super::Size;
+use super::OutputSize;
 use crate::error::{Error, Result, invalid, unsupported};
 
 /// Exact sizes up to this are trusted without looking at the input: they come from the metadata, not from the data.
@@ -46,7 +46,7 @@ pub(crate) fn filled(element: &[u8], count: usize, input: usize) -> Result<Vec<u
 /// `decode` answers how much it wrote, or `None` if the room was too small. `ratio` is the greatest expansion the
 /// format can reach, `guess` a likely size where `size` does not say it.
 pub(crate) fn whole(
-    size: Size,
+    size: OutputSize,
     input: usize,
     ratio: usize,
     guess: usize,
@@ -54,8 +54,8 @@ pub(crate) fn whole(
 ) -> Result<Vec<u8>> {
     let limit = size.limit();
     let mut room = match size {
-        Size::Exact(n) => justified(n, input, ratio)?,
-        Size::AtMost(n) => guess.max(FIRST).min(size.reserve(input, ratio)).min(n),
+        OutputSize::Exact(n) => justified(n, input, ratio)?,
+        OutputSize::AtMost(n) => guess.max(FIRST).min(size.reserve(input, ratio)).min(n),
     };
     loop {
         let mut out = zeroed(room)?;
@@ -80,14 +80,14 @@ pub(crate) fn whole_into(
 ) -> Result<()> {
     let len = out.len();
     match decode(out)? {
-        Some(n) => Size::Exact(len).check(n),
+        Some(n) => OutputSize::Exact(len).check(n),
         None => Err(too_long(len)),
     }
 }
 
 /// What one step of a stream decoder did.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Step {
+pub(crate) struct StreamStep {
     /// Bytes written to the start of the room it was given.
     pub(crate) written: usize,
     /// Whether there is nothing more to come.
@@ -98,15 +98,15 @@ pub(crate) struct Step {
 ///
 /// A `step` must write something or end: one that does neither is an error of its data, and must say so itself.
 pub(crate) fn stream(
-    size: Size,
+    size: OutputSize,
     input: usize,
     ratio: usize,
-    mut step: impl FnMut(&mut [u8]) -> Result<Step>,
+    mut step: impl FnMut(&mut [u8]) -> Result<StreamStep>,
 ) -> Result<Vec<u8>> {
     let limit = size.limit();
     let mut out = match size {
-        Size::Exact(n) => zeroed(justified(n, input, ratio)?)?,
-        Size::AtMost(_) => zeroed(size.reserve(input, 4).max(FIRST).min(limit))?,
+        OutputSize::Exact(n) => zeroed(justified(n, input, ratio)?)?,
+        OutputSize::AtMost(_) => zeroed(size.reserve(input, 4).max(FIRST).min(limit))?,
     };
     let mut at = 0;
     loop {
@@ -128,15 +128,18 @@ pub(crate) fn stream(
 }
 
 /// Runs a stream decoder into `out`, which must be filled exactly.
-pub(crate) fn stream_into(out: &mut [u8], mut step: impl FnMut(&mut [u8]) -> Result<Step>) -> Result<()> {
+pub(crate) fn stream_into(
+    out: &mut [u8],
+    mut step: impl FnMut(&mut [u8]) -> Result<StreamStep>,
+) -> Result<()> {
     let len = out.len();
     let (written, end) = run(out, &mut step)?;
-    Size::Exact(len).check(written)?;
+    OutputSize::Exact(len).check(written)?;
     if end { Ok(()) } else { expect_end(len, &mut step) }
 }
 
 /// Steps until `out` is full or the stream has ended.
-fn run(out: &mut [u8], step: &mut impl FnMut(&mut [u8]) -> Result<Step>) -> Result<(usize, bool)> {
+fn run(out: &mut [u8], step: &mut impl FnMut(&mut [u8]) -> Result<StreamStep>) -> Result<(usize, bool)> {
     let mut at = 0;
     while at < out.len() {
         let s = step(out.get_mut(at..).unwrap_or_default())?;
@@ -149,7 +152,7 @@ fn run(out: &mut [u8], step: &mut impl FnMut(&mut [u8]) -> Result<Step>) -> Resu
 }
 
 /// Checks that a stream whose room is full has nothing more to say (its end mark may still be unread).
-fn expect_end(limit: usize, step: &mut impl FnMut(&mut [u8]) -> Result<Step>) -> Result<()> {
+fn expect_end(limit: usize, step: &mut impl FnMut(&mut [u8]) -> Result<StreamStep>) -> Result<()> {
     let mut probe = [0; 1];
     let s = step(&mut probe)?;
     if s.end && s.written == 0 { Ok(()) } else { Err(too_long(limit)) }
@@ -157,7 +160,7 @@ fn expect_end(limit: usize, step: &mut impl FnMut(&mut [u8]) -> Result<Step>) ->
 
 /// An exact size that the input can reach at all.
 pub(crate) fn justified(n: usize, input: usize, ratio: usize) -> Result<usize> {
-    if n > TRUSTED && n > Size::Exact(n).reserve(input, ratio) {
+    if n > TRUSTED && n > OutputSize::Exact(n).reserve(input, ratio) {
         return Err(invalid!("{input} bytes cannot decode to the {n} that were expected"));
     }
     Ok(n)
@@ -183,22 +186,22 @@ mod tests {
             rooms.push(out.len());
             Ok((out.len() >= 50_000).then_some(50_000))
         };
-        assert_eq!(whole(Size::AtMost(1 << 20), 100, 1000, 0, &mut decode).unwrap().len(), 50_000);
+        assert_eq!(whole(OutputSize::AtMost(1 << 20), 100, 1000, 0, &mut decode).unwrap().len(), 50_000);
         assert_eq!(rooms, [4096, 16384, 65536]);
-        assert!(whole(Size::AtMost(40_000), 100, 1000, 0, |_| Ok(None)).is_err());
+        assert!(whole(OutputSize::AtMost(40_000), 100, 1000, 0, |_| Ok(None)).is_err());
         let mut greatest = 0;
         let never = |out: &mut [u8]| {
             greatest = out.len();
             Ok(None)
         };
-        assert!(whole(Size::AtMost(usize::MAX), 100, 255, 0, never).is_err());
+        assert!(whole(OutputSize::AtMost(usize::MAX), 100, 255, 0, never).is_err());
         assert!(greatest < 26_000);
     }
 
     #[test]
     fn a_size_the_input_cannot_reach_allocates_nothing() {
-        assert!(whole(Size::Exact(usize::MAX / 2), 10, 1000, 0, |_| panic!("not called")).is_err());
-        assert!(stream(Size::Exact(usize::MAX / 2), 10, 1000, |_| panic!("not called")).is_err());
+        assert!(whole(OutputSize::Exact(usize::MAX / 2), 10, 1000, 0, |_| panic!("not called")).is_err());
+        assert!(stream(OutputSize::Exact(usize::MAX / 2), 10, 1000, |_| panic!("not called")).is_err());
     }
 
     #[test]
@@ -208,13 +211,13 @@ mod tests {
             move |out: &mut [u8]| {
                 let written = out.len().min(left).min(700);
                 left -= written;
-                Ok(Step { written, end: written == 0 })
+                Ok(StreamStep { written, end: written == 0 })
             }
         };
-        assert_eq!(stream(Size::AtMost(9000), 1, 2, ends_after(9000)).unwrap().len(), 9000);
-        assert!(stream(Size::AtMost(9000), 1, 2, ends_after(9001)).is_err());
-        assert!(stream(Size::Exact(9000), 1, 2, ends_after(9001)).is_err());
-        assert!(stream(Size::Exact(9000), 1, 2, ends_after(8999)).is_err());
+        assert_eq!(stream(OutputSize::AtMost(9000), 1, 2, ends_after(9000)).unwrap().len(), 9000);
+        assert!(stream(OutputSize::AtMost(9000), 1, 2, ends_after(9001)).is_err());
+        assert!(stream(OutputSize::Exact(9000), 1, 2, ends_after(9001)).is_err());
+        assert!(stream(OutputSize::Exact(9000), 1, 2, ends_after(8999)).is_err());
         assert!(stream_into(&mut [0; 90], ends_after(90)).is_ok());
         assert!(stream_into(&mut [0; 90], ends_after(91)).is_err());
         assert!(stream_into(&mut [0; 90], ends_after(89)).is_err());

@@ -6,7 +6,7 @@
 //! filter of that name is another format, see `bool_bits.rs`.
 
 use super::config::Config;
-use super::{ArrayToBytes, Buffer, Repr, Size};
+use super::{ArrayToBytes, Buffer, OutputSize, Repr};
 use crate::error::{Error, Result, invalid};
 use crate::meta::dtype::DataType;
 
@@ -95,9 +95,9 @@ impl ArrayToBytes for PackBits {
         "packbits"
     }
 
-    fn encoded_size(&self, decoded: &Repr) -> Result<Size> {
+    fn encoded_size(&self, decoded: &Repr) -> Result<OutputSize> {
         let (bytes, _) = Self::stream(decoded, &self.layout(&decoded.data_type)?)?;
-        Ok(Size::Exact(bytes.saturating_add(usize::from(self.padding != Padding::None))))
+        Ok(OutputSize::Exact(bytes.saturating_add(usize::from(self.padding != Padding::None))))
     }
 
     fn decode(&self, bytes: &[u8], decoded: &Repr) -> Result<Buffer> {

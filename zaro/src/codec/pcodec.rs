@@ -12,12 +12,12 @@ use pco::{ChunkConfig, DeltaSpec, ModeSpec, PagingSpec};
 
 use super::config::Config;
 use super::number;
-use super::registry::Request;
-use super::{ArrayToBytes, Buffer, BytesToBytes, Codec, Repr, Size, filter};
+use super::registry::CodecRequest;
+use super::{ArrayToBytes, Buffer, BytesToBytes, Codec, OutputSize, Repr, filter};
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::meta::dtype::{DataType, Float};
 
-pub(super) fn from_config(request: &Request<'_>, config: &Config<'_>) -> Result<Codec> {
+pub(super) fn from_config(request: &CodecRequest<'_>, config: &Config<'_>) -> Result<Codec> {
     let level = config.uint("level")?.unwrap_or(8);
     let level = usize::try_from(level).ok().filter(|l| *l <= 12);
     let level = level.ok_or_else(|| Error::invalid("\"level\" must be 0 to 12"))?;
@@ -101,7 +101,7 @@ impl Pcodec {
     }
 }
 
-fn decompress_any(bytes: &[u8], size: Size, data_type: &DataType) -> Result<Vec<u8>> {
+fn decompress_any(bytes: &[u8], size: OutputSize, data_type: &DataType) -> Result<Vec<u8>> {
     // The crate means to report every fault as an error; should it panic on damaged data after all, that is one too.
     let attempt = std::panic::AssertUnwindSafe(|| with_type!(data_type, decompress, bytes, size));
     let out =
@@ -142,7 +142,7 @@ fn compress<T: Number, const N: usize>(
 
 fn decompress<T: Number, const N: usize>(
     bytes: &[u8],
-    size: Size,
+    size: OutputSize,
     _: fn([u8; N]) -> T,
     write: fn(T) -> [u8; N],
 ) -> Result<Vec<u8>> {
@@ -181,7 +181,7 @@ impl BytesToBytes for Pcodec {
         1 << 22
     }
 
-    fn decode(&self, bytes: &[u8], size: Size) -> Result<Vec<u8>> {
+    fn decode(&self, bytes: &[u8], size: OutputSize) -> Result<Vec<u8>> {
         decompress_any(bytes, size, &stored_type(bytes)?.unwrap_or_else(|| self.data_type.clone()))
     }
 
@@ -195,15 +195,15 @@ impl ArrayToBytes for Pcodec {
         "pcodec"
     }
 
-    fn encoded_size(&self, decoded: &Repr) -> Result<Size> {
+    fn encoded_size(&self, decoded: &Repr) -> Result<OutputSize> {
         if parts(&decoded.data_type)? != self.data_type {
             return Err(invalid!("is for {}, not {}", self.data_type, decoded.data_type));
         }
-        Ok(Size::Exact(decoded.byte_size()?).compressed())
+        Ok(OutputSize::Exact(decoded.byte_size()?).compressed())
     }
 
     fn decode(&self, bytes: &[u8], decoded: &Repr) -> Result<Buffer> {
-        decompress_any(bytes, Size::Exact(decoded.byte_size()?), &self.data_type).map(Buffer::fixed)
+        decompress_any(bytes, OutputSize::Exact(decoded.byte_size()?), &self.data_type).map(Buffer::fixed)
     }
 
     fn encode(&self, chunk: &Buffer, _: &Repr) -> Result<Vec<u8>> {
@@ -221,12 +221,14 @@ mod tests {
         let encoded = hex("70636f2103008302040103090000001000000000003c0080002101c99062c02800");
         let want: Vec<u8> = (0..10).flat_map(|i: i32| (i * i).to_le_bytes()).collect();
         let c = typed_bytes("v2.pcodec", "{}", &DataType::Int(32));
-        assert_eq!(c.decode(&encoded, Size::Exact(40)).unwrap(), want);
-        assert!(c.decode(&encoded, Size::Exact(36)).is_err());
-        assert!(c.decode(&encoded, Size::Exact(44)).is_err());
+        assert_eq!(c.decode(&encoded, OutputSize::Exact(40)).unwrap(), want);
+        assert!(c.decode(&encoded, OutputSize::Exact(36)).is_err());
+        assert!(c.decode(&encoded, OutputSize::Exact(44)).is_err());
         // V2 takes the type that is there, V3 the array's only.
         assert_eq!(
-            typed_bytes("v2.pcodec", "{}", &DataType::FLOAT64).decode(&encoded, Size::Exact(40)).unwrap(),
+            typed_bytes("v2.pcodec", "{}", &DataType::FLOAT64)
+                .decode(&encoded, OutputSize::Exact(40))
+                .unwrap(),
             want
         );
         let c = to_bytes("numcodecs.pcodec", "{}", &DataType::UInt(32));
@@ -245,8 +247,8 @@ mod tests {
             ] {
                 let c = typed_bytes("v2.pcodec", config, t);
                 let encoded = c.encode(&raw).unwrap();
-                assert_eq!(c.decode(&encoded, Size::Exact(raw.len())).unwrap(), raw, "{t} {config}");
-                assert_eq!(c.decode(&encoded, Size::AtMost(raw.len())).unwrap(), raw, "{t} {config}");
+                assert_eq!(c.decode(&encoded, OutputSize::Exact(raw.len())).unwrap(), raw, "{t} {config}");
+                assert_eq!(c.decode(&encoded, OutputSize::AtMost(raw.len())).unwrap(), raw, "{t} {config}");
             }
         }
         let c = to_bytes("numcodecs.pcodec", "{}", &DataType::FLOAT32);
@@ -267,13 +269,13 @@ mod tests {
         let c = typed_bytes("v2.pcodec", "{}", &DataType::UInt(32));
         let encoded = c.encode(&raw).unwrap();
         for end in 0..encoded.len() {
-            assert!(c.decode(&encoded[..end], Size::Exact(raw.len())).is_err(), "{end}");
+            assert!(c.decode(&encoded[..end], OutputSize::Exact(raw.len())).is_err(), "{end}");
         }
         for i in 0..encoded.len() {
             for bit in 0..8 {
                 let mut bad = encoded.clone();
                 bad[i] ^= 1 << bit;
-                if let Ok(out) = c.decode(&bad, Size::Exact(raw.len())) {
+                if let Ok(out) = c.decode(&bad, OutputSize::Exact(raw.len())) {
                     assert_eq!(out.len(), raw.len());
                 }
             }

@@ -8,14 +8,14 @@
 use super::Codec;
 use super::config::Config;
 use super::filter::{self, Filter, Side};
-use super::number::{self, Numbers};
-use super::registry::Request;
+use super::number::{self, NumberOp};
+use super::registry::CodecRequest;
 use crate::error::{Error, Result, invalid};
 use crate::meta::dtype::{DataType, Float};
 
 /// A cast, perhaps after rounding.
 #[derive(Debug)]
-struct Cast {
+struct RoundingCast {
     name: &'static str,
     /// What `quantize` multiplies by before it rounds to integers.
     scale: Option<f64>,
@@ -24,7 +24,7 @@ struct Cast {
 }
 
 /// `quantize`, from its configuration.
-pub(super) fn quantize(request: &Request<'_>, config: &Config<'_>) -> Result<Codec> {
+pub(super) fn quantize(request: &CodecRequest<'_>, config: &Config<'_>) -> Result<Codec> {
     let digits = config.int("digits")?;
     let digits = digits.ok_or_else(|| Error::invalid("\"digits\" is missing"))?;
     let digits = i32::try_from(digits).ok().filter(|d| (-300..=300).contains(d));
@@ -40,7 +40,7 @@ pub(super) fn quantize(request: &Request<'_>, config: &Config<'_>) -> Result<Cod
 }
 
 /// `astype`, from its configuration.
-pub(super) fn astype(request: &Request<'_>, config: &Config<'_>) -> Result<Codec> {
+pub(super) fn astype(request: &CodecRequest<'_>, config: &Config<'_>) -> Result<Codec> {
     let encoded = Side::from_config(config, "encode_dtype", None)?;
     let decoded = Side::from_config(config, "decode_dtype", Side::of_array(request).as_ref())?;
     number::plain(&decoded.data_type)?;
@@ -49,13 +49,14 @@ pub(super) fn astype(request: &Request<'_>, config: &Config<'_>) -> Result<Codec
 }
 
 fn cast(
-    request: &Request<'_>,
+    request: &CodecRequest<'_>,
     name: &'static str,
     scale: Option<f64>,
     decoded: Side,
     encoded: Side,
 ) -> Codec {
-    let filter = Cast { name, scale, decoded: decoded.data_type.clone(), encoded: encoded.data_type.clone() };
+    let filter =
+        RoundingCast { name, scale, decoded: decoded.data_type.clone(), encoded: encoded.data_type.clone() };
     filter::make(request, filter, decoded, encoded)
 }
 
@@ -66,7 +67,7 @@ fn power_for(digits: i32) -> f64 {
     10f64.powf(-exponent).log2().ceil().exp2()
 }
 
-impl Filter for Cast {
+impl Filter for RoundingCast {
     fn name(&self) -> &'static str {
         self.name
     }
@@ -77,13 +78,13 @@ impl Filter for Cast {
 
     fn encode(&self, decoded: &[u8]) -> Result<Vec<u8>> {
         let numbers = match (self.scale, number::load(decoded, &self.decoded)?) {
-            (Some(scale), Numbers::Float(mut v)) => {
+            (Some(scale), NumberOp::Float(mut v)) => {
                 let f = number::float_of(&self.decoded).unwrap_or(Float::F64);
                 let scale = number::round(f, scale);
                 let quantum =
                     |x: f64| number::round(f, number::round(f, scale * x).round_ties_even() / scale);
                 v.iter_mut().for_each(|x| *x = quantum(*x));
-                Numbers::Float(v)
+                NumberOp::Float(v)
             }
             (_, numbers) => numbers,
         };

@@ -4,7 +4,7 @@
 //! decoding picks one field of each, as its bytes are. There is no way back.
 
 use super::config::Config;
-use super::{BytesToBytes, Size};
+use super::{BytesToBytes, OutputSize};
 use crate::error::{Error, Result, invalid};
 use crate::meta::dtype::DataType;
 use crate::meta::typestr;
@@ -39,8 +39,8 @@ impl BytesToBytes for RecordMember {
         "record_member"
     }
 
-    fn encoded_size(&self, decoded: Size) -> Result<Size> {
-        if let Size::Exact(n) = decoded
+    fn encoded_size(&self, decoded: OutputSize) -> Result<OutputSize> {
+        if let OutputSize::Exact(n) = decoded
             && !n.is_multiple_of(self.width)
         {
             return Err(invalid!("{n} bytes are no multiple of the field's {}", self.width));
@@ -48,7 +48,7 @@ impl BytesToBytes for RecordMember {
         Ok(decoded.map(|n| (n / self.width).saturating_mul(self.record)))
     }
 
-    fn decode(&self, bytes: &[u8], size: Size) -> Result<Vec<u8>> {
+    fn decode(&self, bytes: &[u8], size: OutputSize) -> Result<Vec<u8>> {
         if !bytes.len().is_multiple_of(self.record) {
             return Err(invalid!("{} bytes are no records of {} each", bytes.len(), self.record));
         }
@@ -72,11 +72,11 @@ mod tests {
     fn a_field_of_each_record_is_picked() {
         let config = r#"{"member": "x", "dtype": [["t", "|S3"], ["x", ">u2", [2]], ["y", "|i1"]]}"#;
         let (c, records) = (bytes("record_member", config), b"abc1234-def5678+");
-        assert_eq!(c.decode(records, Size::Exact(8)).unwrap(), b"12345678");
-        assert_eq!(c.encoded_size(Size::Exact(8)).unwrap(), Size::Exact(16));
-        assert!(c.decode(records, Size::Exact(4)).is_err());
-        assert!(c.decode(&records[..15], Size::AtMost(8)).is_err());
-        assert!(c.encoded_size(Size::Exact(7)).is_err());
+        assert_eq!(c.decode(records, OutputSize::Exact(8)).unwrap(), b"12345678");
+        assert_eq!(c.encoded_size(OutputSize::Exact(8)).unwrap(), OutputSize::Exact(16));
+        assert!(c.decode(records, OutputSize::Exact(4)).is_err());
+        assert!(c.decode(&records[..15], OutputSize::AtMost(8)).is_err());
+        assert!(c.encoded_size(OutputSize::Exact(7)).is_err());
         assert!(c.encode(b"1234").is_err());
     }
 }

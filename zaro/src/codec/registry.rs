@@ -13,7 +13,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use super::base64::Base64;
 use super::blosc::Blosc;
 use super::bz2::Bz2;
-use super::checksum::Checksum;
+use super::checksum::ChecksumCodec;
 use super::config::Config;
 use super::gzip::Gzip;
 use super::lz4::Lz4;
@@ -32,13 +32,13 @@ use super::{
     vlen, zfp,
 };
 use crate::error::{Error, Result, unsupported, usage};
-use crate::meta::chain::{self, Kind};
+use crate::meta::chain::{self, CodecKind};
 use crate::meta::dtype::DataType;
 use crate::meta::json::Json;
 
 /// What the metadata says of one codec.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Request<'a> {
+pub struct CodecRequest<'a> {
     /// Its name.
     pub name: &'a str,
     /// The members of its configuration.
@@ -50,7 +50,7 @@ pub struct Request<'a> {
 }
 
 /// Makes the codec that `request` names. An unknown name is [`ErrorKind::Unsupported`](crate::ErrorKind).
-pub fn build(request: &Request<'_>) -> Result<Codec> {
+pub fn build(request: &CodecRequest<'_>) -> Result<Codec> {
     let within = |e: Error| e.within(format_args!("codec {}", shown(request.name)));
     let why = match make(request, &Config::new(request.config)) {
         Err(why) if !request.strict => why,
@@ -63,7 +63,7 @@ pub fn build(request: &Request<'_>) -> Result<Codec> {
 }
 
 /// A codec of a user's, by what the metadata says of it.
-type Make = Arc<dyn Fn(&Request<'_>) -> Result<Codec> + Send + Sync>;
+type Make = Arc<dyn Fn(&CodecRequest<'_>) -> Result<Codec> + Send + Sync>;
 
 static REGISTERED: RwLock<BTreeMap<String, Make>> = RwLock::new(BTreeMap::new());
 
@@ -77,10 +77,10 @@ static REGISTERED: RwLock<BTreeMap<String, Make>> = RwLock::new(BTreeMap::new())
 /// If the name is that of a codec of zaro's, or was registered before.
 pub fn register(
     name: &str,
-    kind: Kind,
-    make: impl Fn(&Request<'_>) -> Result<Codec> + Send + Sync + 'static,
+    kind: CodecKind,
+    make: impl Fn(&CodecRequest<'_>) -> Result<Codec> + Send + Sync + 'static,
 ) -> Result<()> {
-    let request = Request { name, config: &[], strict: false, data_type: &DataType::UINT8 };
+    let request = CodecRequest { name, config: &[], strict: false, data_type: &DataType::UINT8 };
     // Ours complain of missing settings, if of anything.
     let ours = builtin(&request, &Config::new(&[])).map_or(true, |codec| codec.is_some());
     if ours || name == "sharding_indexed" || name != shown(name) {
@@ -90,12 +90,12 @@ pub fn register(
     if all.contains_key(name) {
         return Err(usage!("a codec {name:?} was registered before"));
     }
-    let checked = move |request: &Request<'_>| {
+    let checked = move |request: &CodecRequest<'_>| {
         let codec = make(request)?;
         let found = match &codec {
-            Codec::Array(_) => Kind::Array,
-            Codec::ToBytes(_) => Kind::ToBytes,
-            Codec::Bytes(_) => Kind::Bytes,
+            Codec::Array(_) => CodecKind::Array,
+            Codec::ToBytes(_) => CodecKind::ToBytes,
+            Codec::Bytes(_) => CodecKind::Bytes,
         };
         if found != kind {
             return Err(usage!("it was registered as {kind:?}, but is {found:?}"));
@@ -107,7 +107,7 @@ pub fn register(
     Ok(())
 }
 
-fn make(request: &Request<'_>, config: &Config<'_>) -> Result<Codec> {
+fn make(request: &CodecRequest<'_>, config: &Config<'_>) -> Result<Codec> {
     if let Some(codec) = builtin(request, config)? {
         return Ok(codec);
     }
@@ -120,7 +120,7 @@ fn make(request: &Request<'_>, config: &Config<'_>) -> Result<Codec> {
 }
 
 /// A codec of ours; `None` if it is none.
-fn builtin(request: &Request<'_>, config: &Config<'_>) -> Result<Option<Codec>> {
+fn builtin(request: &CodecRequest<'_>, config: &Config<'_>) -> Result<Option<Codec>> {
     Ok(Some(match request.name {
         "bytes" => Codec::ToBytes(Box::new(bytes::Bytes::from_config(config)?)),
         "transpose" => Codec::Array(Box::new(transpose::Transpose::from_config(config, request.strict)?)),
@@ -128,10 +128,10 @@ fn builtin(request: &Request<'_>, config: &Config<'_>) -> Result<Option<Codec>> 
         "vlen-utf8" | "v2.vlen-utf8" | "numcodecs.vlen-utf8" => to_bytes(vlen::Vlen::utf8()),
         "vlen-bytes" | "v2.vlen-bytes" | "numcodecs.vlen-bytes" => to_bytes(vlen::Vlen::bytes()),
         "v2.vlen-array" | "numcodecs.vlen-array" => to_bytes(vlen::Vlen::array(config)?),
-        "v2.json2" | "numcodecs.json2" => to_bytes(objects::Objects::json(config, true)?),
-        "v2.json" => to_bytes(objects::Objects::json(config, false)?),
-        "v2.msgpack2" | "numcodecs.msgpack2" => to_bytes(objects::Objects::msgpack(config, true)?),
-        "v2.msgpack" => to_bytes(objects::Objects::msgpack(config, false)?),
+        "v2.json2" | "numcodecs.json2" => to_bytes(objects::ObjectsCodec::json(config, true)?),
+        "v2.json" => to_bytes(objects::ObjectsCodec::json(config, false)?),
+        "v2.msgpack2" | "numcodecs.msgpack2" => to_bytes(objects::ObjectsCodec::msgpack(config, true)?),
+        "v2.msgpack" => to_bytes(objects::ObjectsCodec::msgpack(config, false)?),
 
         // Filters over numbers.
         "v2.delta" | "numcodecs.delta" => delta::from_config(request, config)?,
@@ -193,13 +193,13 @@ mod image {
 /// What is left of them without it.
 #[cfg(not(feature = "grib"))]
 mod image {
-    use super::{BytesToBytes, Codec, Config, Error, Request, Result};
+    use super::{BytesToBytes, Codec, CodecRequest, Config, Error, Result};
 
     fn left_out<T>() -> Result<T> {
         Err(Error::without("grib"))
     }
 
-    pub(super) fn grib(_: &Request<'_>, _: &Config<'_>) -> Result<Codec> {
+    pub(super) fn grib(_: &CodecRequest<'_>, _: &Config<'_>) -> Result<Codec> {
         left_out()
     }
 
@@ -218,7 +218,7 @@ fn to_bytes(codec: impl super::ArrayToBytes + 'static) -> Codec {
 
 /// The codecs between byte strings, which are the same under all their spellings: V3's own, `numcodecs.<id>` and
 /// `v2.<id>`. Where V3's text asks for more than numcodecs does, it does so of V3's own spelling alone.
-fn bytes_codec(request: &Request<'_>, config: &Config<'_>) -> Result<Option<Box<dyn BytesToBytes>>> {
+fn bytes_codec(request: &CodecRequest<'_>, config: &Config<'_>) -> Result<Option<Box<dyn BytesToBytes>>> {
     let foreign = request.name.strip_prefix("v2.").or_else(|| request.name.strip_prefix("numcodecs."));
     let strict = request.strict && foreign.is_none();
     Ok(Some(match foreign.unwrap_or(request.name) {
@@ -229,12 +229,12 @@ fn bytes_codec(request: &Request<'_>, config: &Config<'_>) -> Result<Option<Box<
         }
         "gzip" => Box::new(Gzip::from_config(config, strict)?),
         "zstd" | "imagecodecs_zstd" => Box::new(Zstd::from_config(config, strict && request.name == "zstd")?),
-        "crc32c" if foreign.is_none() => Box::new(Checksum::crc32c()),
-        "crc32c" => Box::new(Checksum::crc32c_at(config)?),
-        "crc32" => Box::new(Checksum::crc32(config)?),
-        "adler32" => Box::new(Checksum::adler32(config)?),
-        "fletcher32" => Box::new(Checksum::fletcher32()),
-        "jenkins_lookup3" => Box::new(Checksum::jenkins(config)?),
+        "crc32c" if foreign.is_none() => Box::new(ChecksumCodec::crc32c()),
+        "crc32c" => Box::new(ChecksumCodec::crc32c_at(config)?),
+        "crc32" => Box::new(ChecksumCodec::crc32(config)?),
+        "adler32" => Box::new(ChecksumCodec::adler32(config)?),
+        "fletcher32" => Box::new(ChecksumCodec::fletcher32()),
+        "jenkins_lookup3" => Box::new(ChecksumCodec::jenkins(config)?),
         "zlib" => Box::new(Zlib::from_config(config)?),
         "imagecodecs_zlib" | "imagecodecs_deflate" => Box::new(Zlib::imagecodecs(config)?),
         "deflate" => Box::new(Zlib::deflate(config)?),
@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     fn kind(name: &str, strict: bool) -> Result<Codec> {
-        build(&Request { name, config: &[], strict, data_type: &DataType::UInt(16) })
+        build(&CodecRequest { name, config: &[], strict, data_type: &DataType::UInt(16) })
     }
 
     #[test]

@@ -12,11 +12,11 @@ use crate::num;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reshape {
-    shape: Vec<Extent>,
+    shape: Vec<ReshapedExtent>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Extent {
+enum ReshapedExtent {
     Size(u64),
     Dims(Vec<usize>),
     Rest,
@@ -44,14 +44,14 @@ impl Reshape {
                         next = dim.saturating_add(1);
                         list.push(dim);
                     }
-                    Extent::Dims(list)
+                    ReshapedExtent::Dims(list)
                 }
                 (None, Some(-1)) if rest => return Err(Error::invalid("-1 occurs twice in \"shape\"")),
                 (None, Some(-1)) => {
                     rest = true;
-                    Extent::Rest
+                    ReshapedExtent::Rest
                 }
-                (None, _) => Extent::Size(item.as_u64().filter(|n| *n > 0).ok_or_else(|| bad(item))?),
+                (None, _) => ReshapedExtent::Size(item.as_u64().filter(|n| *n > 0).ok_or_else(|| bad(item))?),
             });
         }
         Ok(Self { shape })
@@ -64,9 +64,9 @@ impl Reshape {
         let mut known = 1u64;
         for extent in &self.shape {
             let n = match extent {
-                Extent::Size(n) => *n,
-                Extent::Rest => 1,
-                Extent::Dims(dims) => {
+                ReshapedExtent::Size(n) => *n,
+                ReshapedExtent::Rest => 1,
+                ReshapedExtent::Dims(dims) => {
                     let extents: Option<Vec<u64>> = dims.iter().map(|d| from.get(*d).copied()).collect();
                     num::product(&extents.ok_or_else(misfit)?)?
                 }
@@ -74,14 +74,16 @@ impl Reshape {
             known = known.checked_mul(n).ok_or_else(misfit)?;
             out.push(n);
         }
-        if let Some(slot) = self.shape.iter().position(|e| *e == Extent::Rest).and_then(|i| out.get_mut(i)) {
+        if let Some(slot) =
+            self.shape.iter().position(|e| *e == ReshapedExtent::Rest).and_then(|i| out.get_mut(i))
+        {
             let whole = if known == 0 { Some(0) } else { total.checked_div(known) };
             *slot = whole.filter(|n| n.checked_mul(known) == Some(total)).ok_or_else(misfit)?;
         } else if known != total {
             return Err(misfit());
         }
         for (i, extent) in self.shape.iter().enumerate() {
-            if let Extent::Dims(dims) = extent
+            if let ReshapedExtent::Dims(dims) = extent
                 && let (Some(first), Some(last)) = (dims.first(), dims.last())
             {
                 let before = (out.get(..i), from.get(..*first));

@@ -6,9 +6,9 @@
 //! type cannot hold, a remainder included, is an error. The fill value is encoded with the rest.
 
 use super::config::Config;
-use super::number::{self, Numbers};
-use super::registry::Request;
-use super::{ArrayToArray, Buffer, Repr, Size};
+use super::number::{self, NumberOp};
+use super::registry::CodecRequest;
+use super::{ArrayToArray, Buffer, OutputSize, Repr};
 use crate::error::{Error, Result, invalid};
 use crate::meta::dtype::{DataType, Float};
 use crate::meta::fill::Fill;
@@ -28,7 +28,7 @@ enum Arithmetic {
 
 impl ScaleOffset {
     /// From its configuration, for elements of the type that the request says.
-    pub(super) fn from_config(request: &Request<'_>, config: &Config<'_>) -> Result<Self> {
+    pub(super) fn from_config(request: &CodecRequest<'_>, config: &Config<'_>) -> Result<Self> {
         let data_type = request.data_type;
         let quantity = |name: &'static str, otherwise: u8| {
             let json = config.get(name).cloned().unwrap_or_else(|| Json::int(otherwise));
@@ -47,7 +47,7 @@ impl ScaleOffset {
                 let (least, greatest) = data_type.range().unwrap_or_default();
                 Arithmetic::Int { offset, scale, least, greatest }
             }
-            (_, _, Numbers::Float(offset), Numbers::Float(scale), DataType::Float(format)) => {
+            (_, _, NumberOp::Float(offset), NumberOp::Float(scale), DataType::Float(format)) => {
                 match (offset.first(), scale.first()) {
                     (Some(offset), Some(scale)) => {
                         Arithmetic::Float { offset: *offset, scale: *scale, format: *format }
@@ -67,17 +67,17 @@ impl ScaleOffset {
 
     fn apply(&self, bytes: &[u8], encode: bool) -> Result<Vec<u8>> {
         let numbers = match (&self.arithmetic, number::load(bytes, &self.data_type)?) {
-            (Arithmetic::Float { offset, scale, format }, Numbers::Float(mut v)) => {
+            (Arithmetic::Float { offset, scale, format }, NumberOp::Float(mut v)) => {
                 let r = |x: f64| number::round(*format, x);
                 if encode {
                     v.iter_mut().for_each(|x| *x = r(r(*x - offset) * scale));
                 } else {
                     v.iter_mut().for_each(|x| *x = r(r(*x / scale) + offset));
                 }
-                Numbers::Float(v)
+                NumberOp::Float(v)
             }
-            (Arithmetic::Int { .. }, Numbers::Int(v)) => Numbers::Int(self.exact(v, encode)?),
-            (Arithmetic::Int { .. }, Numbers::UInt(v)) => Numbers::UInt(self.exact(v, encode)?),
+            (Arithmetic::Int { .. }, NumberOp::Int(v)) => NumberOp::Int(self.exact(v, encode)?),
+            (Arithmetic::Int { .. }, NumberOp::UInt(v)) => NumberOp::UInt(self.exact(v, encode)?),
             _ => return Err(Error::invalid("the type has changed")),
         };
         number::store(numbers, &self.data_type)
@@ -109,11 +109,11 @@ impl ScaleOffset {
     }
 }
 
-fn integer(numbers: &Numbers) -> Option<i128> {
+fn integer(numbers: &NumberOp) -> Option<i128> {
     match numbers {
-        Numbers::Int(v) => v.first().map(|x| i128::from(*x)),
-        Numbers::UInt(v) => v.first().map(|x| i128::from(*x)),
-        Numbers::Float(_) => None,
+        NumberOp::Int(v) => v.first().map(|x| i128::from(*x)),
+        NumberOp::UInt(v) => v.first().map(|x| i128::from(*x)),
+        NumberOp::Float(_) => None,
     }
 }
 
@@ -131,7 +131,7 @@ impl ArrayToArray for ScaleOffset {
     }
 
     fn decode(&self, chunk: Buffer, decoded: &Repr, _: &Repr) -> Result<Buffer> {
-        Size::Exact(decoded.byte_size()?).check(chunk.bytes.len())?;
+        OutputSize::Exact(decoded.byte_size()?).check(chunk.bytes.len())?;
         self.apply(&chunk.bytes, false).map(Buffer::fixed)
     }
 

@@ -10,7 +10,7 @@
 
 use super::chain::{Chain, Scratch};
 use super::config::Config;
-use super::{ArrayToBytes, Buffer, MAX_VARIABLE, Repr, Size, output};
+use super::{ArrayToBytes, Buffer, MAX_VARIABLE, OutputSize, Repr, output};
 use crate::error::{Error, Result, invalid};
 use crate::meta::fill::Fill;
 use crate::meta::json::Json;
@@ -107,7 +107,7 @@ impl Shard {
         let index_repr =
             Repr { shape: index_shape, data_type: DataType::UINT64, fill: Fill(vec![255; 8].into()) };
         let index = Chain::build(&index_codecs, index_repr, strict).map_err(|e| e.within("index_codecs"))?;
-        let Size::Exact(index_size) = index.encoded_size() else {
+        let OutputSize::Exact(index_size) = index.encoded_size() else {
             return Err(Error::invalid("the index codecs must give a fixed size: no compressors"));
         };
         Ok(Self { inner, counts, index, index_size, at_end })
@@ -196,11 +196,11 @@ impl ArrayToBytes for Shard {
         "sharding_indexed"
     }
 
-    fn encoded_size(&self, _decoded: &Repr) -> Result<Size> {
+    fn encoded_size(&self, _decoded: &Repr) -> Result<OutputSize> {
         let chunks = num::product_usize(&self.counts)?;
         let each = self.inner.encoded_size().limit();
         // Gaps are allowed between inner chunks; twice the content is beyond any writer.
-        Ok(Size::AtMost(each.saturating_mul(chunks).saturating_mul(2).saturating_add(self.index_size)))
+        Ok(OutputSize::AtMost(each.saturating_mul(chunks).saturating_mul(2).saturating_add(self.index_size)))
     }
 
     fn decode(&self, bytes: &[u8], decoded: &Repr) -> Result<Buffer> {

@@ -6,7 +6,7 @@
 
 use super::blosc::shuffle::{shuffle, unshuffle};
 use super::config::Config;
-use super::{BytesToBytes, Size, output};
+use super::{BytesToBytes, OutputSize, output};
 use crate::error::{Error, Result};
 use crate::num;
 
@@ -29,11 +29,11 @@ impl BytesToBytes for Shuffle {
         "shuffle"
     }
 
-    fn encoded_size(&self, decoded: Size) -> Result<Size> {
+    fn encoded_size(&self, decoded: OutputSize) -> Result<OutputSize> {
         Ok(decoded)
     }
 
-    fn decode(&self, bytes: &[u8], size: Size) -> Result<Vec<u8>> {
+    fn decode(&self, bytes: &[u8], size: OutputSize) -> Result<Vec<u8>> {
         size.check(bytes.len())?;
         let mut out = output::zeroed(bytes.len())?;
         unshuffle(self.element, bytes, &mut out);
@@ -41,7 +41,7 @@ impl BytesToBytes for Shuffle {
     }
 
     fn decode_into(&self, bytes: &[u8], out: &mut [u8]) -> Result<()> {
-        Size::Exact(out.len()).check(bytes.len())?;
+        OutputSize::Exact(out.len()).check(bytes.len())?;
         unshuffle(self.element, bytes, out);
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! What the tests of codecs share: data, hexadecimal, codecs as metadata name them, the rows of `testdata/codecs.txt`,
 //! and the two trials every codec must pass.
 
-use super::registry::{Request, build};
-use super::{ArrayToArray, ArrayToBytes, BytesToBytes, Codec, Repr, Size};
+use super::registry::{CodecRequest, build};
+use super::{ArrayToArray, ArrayToBytes, BytesToBytes, Codec, OutputSize, Repr};
 use crate::error::Result;
 use crate::meta::dtype::{DataType, Float};
 use crate::meta::fill::Fill;
@@ -67,7 +67,7 @@ pub(crate) fn hex(text: &str) -> Vec<u8> {
 /// A codec as the metadata have it.
 pub(crate) fn codec(name: &str, config: &str, data_type: &DataType, strict: bool) -> Result<Codec> {
     let config = json(config);
-    build(&Request { name, config: config.members().unwrap(), strict, data_type })
+    build(&CodecRequest { name, config: config.members().unwrap(), strict, data_type })
 }
 
 /// One over bytes, for elements of a byte.
@@ -186,20 +186,20 @@ pub(crate) fn round_trip(codec: &dyn BytesToBytes) {
     for n in [0, 1, 2, 3, 7, 8, 15, 16, 17, 100, 127, 128, 129, 1000, 4096, 4099, 70_001] {
         for data in [vec![0; n], noise.bytes(n), noise.smooth(n), b"abcd".repeat(n / 4 + 1)[..n].to_vec()] {
             let encoded = codec.encode(&data).unwrap();
-            for size in [Size::Exact(n), Size::AtMost(n), Size::AtMost(10 * n + 100_000)] {
+            for size in [OutputSize::Exact(n), OutputSize::AtMost(n), OutputSize::AtMost(10 * n + 100_000)] {
                 assert!(codec.decode(&encoded, size).unwrap() == data, "{codec:?} {n} {size:?}");
             }
             let mut out = vec![0xaa; n];
             codec.decode_into(&encoded, &mut out).unwrap();
             assert!(out == data, "{codec:?} {n} into");
-            assert!(codec.decode(&encoded, Size::Exact(n + 1)).is_err(), "{codec:?} {n} +1");
+            assert!(codec.decode(&encoded, OutputSize::Exact(n + 1)).is_err(), "{codec:?} {n} +1");
             assert!(codec.decode_into(&encoded, &mut vec![0; n + 1]).is_err());
             if n > 0 {
-                assert!(codec.decode(&encoded, Size::Exact(n - 1)).is_err(), "{codec:?} {n} -1");
-                assert!(codec.decode(&encoded, Size::AtMost(n - 1)).is_err());
+                assert!(codec.decode(&encoded, OutputSize::Exact(n - 1)).is_err(), "{codec:?} {n} -1");
+                assert!(codec.decode(&encoded, OutputSize::AtMost(n - 1)).is_err());
                 assert!(codec.decode_into(&encoded, &mut out[1..]).is_err());
             }
-            assert!(encoded.len() <= codec.encoded_size(Size::Exact(n)).unwrap().limit());
+            assert!(encoded.len() <= codec.encoded_size(OutputSize::Exact(n)).unwrap().limit());
         }
     }
 }
@@ -209,7 +209,7 @@ pub(crate) fn hostile(codec: &dyn BytesToBytes, data: &[u8]) {
     let mut noise = Noise(11);
     let encoded = codec.encode(data).unwrap();
     let attempt = |bytes: &[u8]| {
-        for size in [Size::Exact(data.len()), Size::AtMost(2 * data.len())] {
+        for size in [OutputSize::Exact(data.len()), OutputSize::AtMost(2 * data.len())] {
             if let Ok(out) = codec.decode(bytes, size) {
                 size.check(out.len()).unwrap();
             }

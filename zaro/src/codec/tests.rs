@@ -2,7 +2,7 @@
 //! `testdata/codecs.txt`.
 
 use super::testing::{Noise, Row, hostile, line, round_trip, rows};
-use super::{Buffer, BytesToBytes, Codec, Size};
+use super::{Buffer, BytesToBytes, Codec, OutputSize};
 
 #[test]
 fn known_bytes_are_written_and_read() {
@@ -10,11 +10,11 @@ fn known_bytes_are_written_and_read() {
         match row.codec(false).unwrap() {
             Codec::Bytes(c) => {
                 assert_eq!(c.encode(&row.plain).unwrap(), row.encoded, "{row:?}");
-                c.encoded_size(Size::Exact(row.plain.len())).unwrap().check(row.encoded.len()).unwrap();
+                c.encoded_size(OutputSize::Exact(row.plain.len())).unwrap().check(row.encoded.len()).unwrap();
                 reads(&*c, &row);
                 // The padding of base64 may be missing.
                 let ends = 0..row.encoded.len() - if row.name == "base64" { 2 } else { 0 };
-                let exact = Size::Exact(row.decoded.len());
+                let exact = OutputSize::Exact(row.decoded.len());
                 assert!(ends.into_iter().all(|n| c.decode(&row.encoded[..n], exact).is_err()), "{row:?}");
                 assert!(c.decode(&row.encoded.repeat(2), exact).is_err(), "{row:?}");
             }
@@ -33,7 +33,7 @@ fn known_bytes_are_written_and_read() {
                 let r = row.repr();
                 assert_eq!(c.encode(&Buffer::fixed(row.plain.clone()), &r).unwrap(), row.encoded, "{row:?}");
                 assert_eq!(c.decode(&row.encoded, &r).unwrap().bytes, row.decoded, "{row:?}");
-                assert_eq!(c.encoded_size(&r).unwrap(), Size::Exact(row.encoded.len()));
+                assert_eq!(c.encoded_size(&r).unwrap(), OutputSize::Exact(row.encoded.len()));
                 assert!((0..row.encoded.len()).all(|n| c.decode(&row.encoded[..n], &r).is_err()), "{row:?}");
                 assert!(c.decode(&[&row.encoded[..], &[0]].concat(), &r).is_err(), "{row:?}");
             }
@@ -51,12 +51,12 @@ fn known_bytes_are_read() {
 /// Decodes by every way, and with wrong sizes.
 fn reads(c: &dyn BytesToBytes, row: &Row) {
     let n = row.decoded.len();
-    for size in [Size::Exact(n), Size::AtMost(n), Size::AtMost(10 * n + 1000)] {
+    for size in [OutputSize::Exact(n), OutputSize::AtMost(n), OutputSize::AtMost(10 * n + 1000)] {
         assert_eq!(c.decode(&row.encoded, size).unwrap(), row.decoded, "{row:?} {size:?}");
     }
-    assert!(c.decode(&row.encoded, Size::Exact(n + 1)).is_err(), "{row:?}");
+    assert!(c.decode(&row.encoded, OutputSize::Exact(n + 1)).is_err(), "{row:?}");
     if n > 0 {
-        for size in [Size::Exact(n - 1), Size::AtMost(n - 1)] {
+        for size in [OutputSize::Exact(n - 1), OutputSize::AtMost(n - 1)] {
             assert!(c.decode(&row.encoded, size).is_err(), "{row:?} {size:?}");
         }
     }

@@ -5,7 +5,7 @@
 //! A control byte of 0 to 127 says that one more literals follow; of 129 to 255, that the byte after it is repeated
 //! 257 minus that many times; 128 says nothing.
 
-use super::{BytesToBytes, Size, output};
+use super::{BytesToBytes, OutputSize, output};
 use crate::error::{Error, Result};
 
 /// The longest run, of either kind.
@@ -46,7 +46,7 @@ impl BytesToBytes for TiffPackBits {
         "packbits"
     }
 
-    fn decode(&self, bytes: &[u8], size: Size) -> Result<Vec<u8>> {
+    fn decode(&self, bytes: &[u8], size: OutputSize) -> Result<Vec<u8>> {
         let out = decompress(bytes, size.limit())?;
         size.check(out.len())?;
         Ok(out)

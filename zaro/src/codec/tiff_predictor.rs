@@ -9,7 +9,7 @@
 
 use super::blosc::shuffle::{shuffle, unshuffle};
 use super::config::Config;
-use super::{BytesToBytes, Size};
+use super::{BytesToBytes, OutputSize};
 use crate::error::{Error, Result, invalid};
 use crate::meta::json::Json;
 use crate::num;
@@ -29,7 +29,7 @@ pub(crate) struct TiffPredictor {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Direction {
+enum ScanDirection {
     Encode,
     Decode,
 }
@@ -73,7 +73,7 @@ impl TiffPredictor {
         Ok(predictor)
     }
 
-    fn run(&self, bytes: &mut [u8], direction: Direction) -> Result<()> {
+    fn run(&self, bytes: &mut [u8], direction: ScanDirection) -> Result<()> {
         match self.length {
             Some(n) if n != bytes.len() => {
                 return Err(invalid!("{} bytes are there where the shape has {n}", bytes.len()));
@@ -88,13 +88,13 @@ impl TiffPredictor {
         for row in bytes.chunks_exact_mut(row.max(1)) {
             match (self.float, direction) {
                 (false, _) => self.numbers(self.width, row, direction),
-                (true, Direction::Encode) => {
+                (true, ScanDirection::Encode) => {
                     self.turn(row);
                     shuffle(self.width, row, &mut other);
                     row.copy_from_slice(&other);
                     self.numbers(1, row, direction);
                 }
-                (true, Direction::Decode) => {
+                (true, ScanDirection::Decode) => {
                     self.numbers(1, row, direction);
                     unshuffle(self.width, row, &mut other);
                     row.copy_from_slice(&other);
@@ -112,7 +112,7 @@ impl TiffPredictor {
         }
     }
 
-    fn numbers(&self, width: usize, row: &mut [u8], direction: Direction) {
+    fn numbers(&self, width: usize, row: &mut [u8], direction: ScanDirection) {
         match width {
             1 => self.differences::<1>(row, direction),
             2 => self.differences::<2>(row, direction),
@@ -121,7 +121,7 @@ impl TiffPredictor {
         }
     }
 
-    fn differences<const W: usize>(&self, row: &mut [u8], direction: Direction) {
+    fn differences<const W: usize>(&self, row: &mut [u8], direction: ScanDirection) {
         let numbers = row.as_chunks_mut::<W>().0;
         let later = self.lag..numbers.len();
         let mut each = |i: usize| {
@@ -129,14 +129,14 @@ impl TiffPredictor {
             if let (Some(number), Some(before)) = (numbers.get_mut(i), before) {
                 let n = self.number(*number);
                 *number = self.bytes(match direction {
-                    Direction::Encode => n.wrapping_sub(before),
-                    Direction::Decode => n.wrapping_add(before),
+                    ScanDirection::Encode => n.wrapping_sub(before),
+                    ScanDirection::Decode => n.wrapping_add(before),
                 });
             }
         };
         match direction {
-            Direction::Encode => later.rev().for_each(&mut each),
-            Direction::Decode => later.for_each(&mut each),
+            ScanDirection::Encode => later.rev().for_each(&mut each),
+            ScanDirection::Decode => later.for_each(&mut each),
         }
     }
 
@@ -180,26 +180,26 @@ impl BytesToBytes for TiffPredictor {
         if self.float { "floatpred" } else { "delta" }
     }
 
-    fn encoded_size(&self, decoded: Size) -> Result<Size> {
+    fn encoded_size(&self, decoded: OutputSize) -> Result<OutputSize> {
         Ok(decoded)
     }
 
-    fn decode(&self, bytes: &[u8], size: Size) -> Result<Vec<u8>> {
+    fn decode(&self, bytes: &[u8], size: OutputSize) -> Result<Vec<u8>> {
         size.check(bytes.len())?;
         let mut out = bytes.to_vec();
-        self.run(&mut out, Direction::Decode)?;
+        self.run(&mut out, ScanDirection::Decode)?;
         Ok(out)
     }
 
     fn decode_into(&self, bytes: &[u8], out: &mut [u8]) -> Result<()> {
-        Size::Exact(out.len()).check(bytes.len())?;
+        OutputSize::Exact(out.len()).check(bytes.len())?;
         out.copy_from_slice(bytes);
-        self.run(out, Direction::Decode)
+        self.run(out, ScanDirection::Decode)
     }
 
     fn encode(&self, bytes: &[u8]) -> Result<Vec<u8>> {
         let mut out = bytes.to_vec();
-        self.run(&mut out, Direction::Encode)?;
+        self.run(&mut out, ScanDirection::Encode)?;
         Ok(out)
     }
 }

@@ -14,11 +14,11 @@ use crate::num;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Transpose {
-    order: Order,
+    order: AxisOrder,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Order {
+enum AxisOrder {
     Given(Vec<usize>),
     Reversed,
     Same,
@@ -28,12 +28,12 @@ impl Transpose {
     pub(super) fn from_config(config: &Config<'_>, strict: bool) -> Result<Self> {
         let order = config.need("order")?;
         let order = match (order.as_str(), order.items()) {
-            (Some("C"), _) if !strict => Order::Same,
-            (Some("F"), _) if !strict => Order::Reversed,
+            (Some("C"), _) if !strict => AxisOrder::Same,
+            (Some("F"), _) if !strict => AxisOrder::Reversed,
             (_, Some(items)) => {
                 let order: Option<Vec<usize>> =
                     items.iter().map(|i| i.as_u64().and_then(|n| usize::try_from(n).ok())).collect();
-                Order::Given(
+                AxisOrder::Given(
                     order.ok_or_else(|| Error::invalid("\"order\" must be a list of dimension numbers"))?,
                 )
             }
@@ -41,7 +41,7 @@ impl Transpose {
                 return Err(invalid!("\"order\" must be a list of dimension numbers, not {order}"));
             }
         };
-        if let Order::Given(order) = &order {
+        if let AxisOrder::Given(order) = &order {
             let mut seen = vec![false; order.len()];
             for d in order {
                 match seen.get_mut(*d) {
@@ -56,10 +56,12 @@ impl Transpose {
     /// The permutation for `rank` dimensions.
     pub(super) fn dimensions(&self, rank: usize) -> Result<Vec<usize>> {
         match &self.order {
-            Order::Given(p) if p.len() == rank => Ok(p.clone()),
-            Order::Given(p) => Err(invalid!("\"order\" {p:?} has {} dimensions, the array {rank}", p.len())),
-            Order::Reversed => Ok((0..rank).rev().collect()),
-            Order::Same => Ok((0..rank).collect()),
+            AxisOrder::Given(p) if p.len() == rank => Ok(p.clone()),
+            AxisOrder::Given(p) => {
+                Err(invalid!("\"order\" {p:?} has {} dimensions, the array {rank}", p.len()))
+            }
+            AxisOrder::Reversed => Ok((0..rank).rev().collect()),
+            AxisOrder::Same => Ok((0..rank).collect()),
         }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::bytes::Bytes;
 use super::config::Config;
-use super::{ArrayToBytes, Buffer, MAX_VARIABLE, Repr, Size};
+use super::{ArrayToBytes, Buffer, MAX_VARIABLE, OutputSize, Repr};
 use crate::error::{Error, Result, invalid};
 use crate::meta::dtype::DataType;
 use crate::meta::typestr;
@@ -73,9 +73,9 @@ impl ArrayToBytes for Vlen {
         }
     }
 
-    fn encoded_size(&self, decoded: &Repr) -> Result<Size> {
+    fn encoded_size(&self, decoded: &Repr) -> Result<OutputSize> {
         self.check(decoded)?;
-        Ok(Size::AtMost(MAX_VARIABLE))
+        Ok(OutputSize::AtMost(MAX_VARIABLE))
     }
 
     fn decode(&self, bytes: &[u8], decoded: &Repr) -> Result<Buffer> {

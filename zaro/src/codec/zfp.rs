@@ -32,7 +32,7 @@ use zfp_rs::{
 };
 
 use super::config::Config;
-use super::{ArrayToBytes, Buffer, Repr, Size};
+use super::{ArrayToBytes, Buffer, OutputSize, Repr};
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::meta::dtype::{DataType, Float};
 use crate::num;
@@ -42,7 +42,7 @@ const MOST_BITS: u32 = 1 << 20;
 
 /// What decides how much of the values is kept.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Mode {
+pub(super) enum ZfpMode {
     /// All of it.
     Reversible,
     /// zfp's own parameters.
@@ -68,7 +68,7 @@ pub(super) enum Mode {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Zfp {
     /// How to encode; and, without a header, how to decode. `None`: not known, so only a header can say.
-    pub mode: Option<Mode>,
+    pub mode: Option<ZfpMode>,
     /// Whether the stream has a header: `zfpy`.
     pub header: bool,
 }
@@ -80,8 +80,8 @@ impl Zfp {
             config.str("mode")?.ok_or_else(|| Error::invalid("\"mode\" is missing").with_field("mode"))?;
         // The names without "_" and "write_header" are those of zarrs before the codec was registered.
         let mode = match mode {
-            "reversible" => Mode::Reversible,
-            "expert" => Mode::Expert {
+            "reversible" => ZfpMode::Reversible,
+            "expert" => ZfpMode::Expert {
                 min_bits: need(small(config, "minbits")?, "minbits")?,
                 max_bits: need(small(config, "maxbits")?, "maxbits")?,
                 max_prec: need(small(config, "maxprec")?, "maxprec")?,
@@ -91,11 +91,11 @@ impl Zfp {
                 },
             },
             "fixed_accuracy" | "fixedaccuracy" => {
-                Mode::Accuracy(need(config.float("tolerance")?, "tolerance")?)
+                ZfpMode::Accuracy(need(config.float("tolerance")?, "tolerance")?)
             }
-            "fixed_rate" | "fixedrate" => Mode::Rate(need(config.float("rate")?, "rate")?),
+            "fixed_rate" | "fixedrate" => ZfpMode::Rate(need(config.float("rate")?, "rate")?),
             "fixed_precision" | "fixedprecision" => {
-                Mode::Precision(need(small(config, "precision")?, "precision")?)
+                ZfpMode::Precision(need(small(config, "precision")?, "precision")?)
             }
             other => {
                 return Err(invalid!("{other:?} is not a mode of zfp").with_field("mode"));
@@ -116,16 +116,16 @@ impl Zfp {
         let rate = config.float("rate")?.filter(|x| *x >= 0.0);
         let precision = config.int("precision")?.and_then(|n| u32::try_from(n).ok());
         let mode = match mode {
-            2 => Some(rate.map_or(Mode::Reversible, Mode::Rate)),
-            3 => Some(precision.map_or(Mode::Reversible, Mode::Precision)),
-            4 => Some(tolerance.map_or(Mode::Reversible, Mode::Accuracy)),
-            5 => Some(Mode::Reversible),
+            2 => Some(rate.map_or(ZfpMode::Reversible, ZfpMode::Rate)),
+            3 => Some(precision.map_or(ZfpMode::Reversible, ZfpMode::Precision)),
+            4 => Some(tolerance.map_or(ZfpMode::Reversible, ZfpMode::Accuracy)),
+            5 => Some(ZfpMode::Reversible),
             _ => None,
         };
         Ok(Self { mode, header: true })
     }
 
-    fn mode(&self) -> Result<Mode> {
+    fn mode(&self) -> Result<ZfpMode> {
         self.mode.ok_or_else(|| Error::unsupported("zaro does not know this mode, and cannot write it"))
     }
 }
@@ -145,7 +145,7 @@ fn wrong(e: impl std::error::Error) -> Error {
     Error::invalid(e.to_string())
 }
 
-impl Mode {
+impl ZfpMode {
     /// What it means for values of `kind` in blocks of `rank` dimensions.
     fn config(self, kind: Kind, rank: usize) -> Result<ZfpConfig> {
         match self {
@@ -274,10 +274,10 @@ impl ArrayToBytes for Zfp {
         if self.header { "zfpy" } else { "zfp" }
     }
 
-    fn encoded_size(&self, decoded: &Repr) -> Result<Size> {
+    fn encoded_size(&self, decoded: &Repr) -> Result<OutputSize> {
         let (kind, _) = Guise::of(&decoded.data_type)?;
         let extents = extents(&decoded.shape)?;
-        let mode = self.mode.unwrap_or(Mode::Reversible).config(kind, decoded.shape.len().max(1))?;
+        let mode = self.mode.unwrap_or(ZfpMode::Reversible).config(kind, decoded.shape.len().max(1))?;
         // As much as any mode may take: what others wrote need not be as short as can be.
         let bytes = [mode, ZfpConfig::reversible()]
             .into_iter()
@@ -287,9 +287,11 @@ impl ArrayToBytes for Zfp {
         let bytes = bytes.unwrap_or(0).saturating_add(64);
         if self.header {
             // A header may have another shape of as many values, and another mode.
-            return Ok(Size::AtMost(bytes.max(Size::AtMost(decoded.byte_size()?).compressed().limit())));
+            return Ok(OutputSize::AtMost(
+                bytes.max(OutputSize::AtMost(decoded.byte_size()?).compressed().limit()),
+            ));
         }
-        Ok(Size::AtMost(bytes))
+        Ok(OutputSize::AtMost(bytes))
     }
 
     fn decode(&self, bytes: &[u8], decoded: &Repr) -> Result<Buffer> {
@@ -332,7 +334,7 @@ impl ArrayToBytes for Zfp {
 
     fn encode(&self, chunk: &Buffer, decoded: &Repr) -> Result<Vec<u8>> {
         let (kind, guise) = Guise::of(&decoded.data_type)?;
-        Size::Exact(decoded.byte_size()?).check(chunk.bytes.len())?;
+        OutputSize::Exact(decoded.byte_size()?).check(chunk.bytes.len())?;
         if chunk.bytes.is_empty() {
             return Ok(Vec::new());
         }

@@ -6,8 +6,8 @@
 //! kerchunk's `deflate` is a member of a zip archive, local header included; without that header, bare deflate.
 
 use super::config::Config;
-use super::inflate::{Outcome, RATIO, Wrapper, inflate};
-use super::{BytesToBytes, Size, gzip, output};
+use super::inflate::{InflateOutcome, RATIO, Wrapper, inflate};
+use super::{BytesToBytes, OutputSize, gzip, output};
 use crate::error::{Error, Result, unsupported};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,8 +47,8 @@ impl Zlib {
             (Wrapper::Zlib, bytes)
         };
         Ok(match inflate(wrapper, bytes, out)? {
-            Outcome::Done { written, .. } => Some(written),
-            Outcome::Full => None,
+            InflateOutcome::Done { written, .. } => Some(written),
+            InflateOutcome::Full => None,
         })
     }
 }
@@ -80,7 +80,7 @@ impl BytesToBytes for Zlib {
         if self.bare { "deflate" } else { "zlib" }
     }
 
-    fn decode(&self, bytes: &[u8], size: Size) -> Result<Vec<u8>> {
+    fn decode(&self, bytes: &[u8], size: OutputSize) -> Result<Vec<u8>> {
         output::whole(size, bytes.len(), RATIO, bytes.len().saturating_mul(4), |out| self.run(bytes, out))
     }
 
@@ -109,7 +109,9 @@ mod tests {
 
     #[test]
     fn a_false_checksum_is_an_error() {
-        assert!(bytes("zlib", "{}").decode(&hex("789cab4a2ccaaf82620020f60535"), Size::Exact(12)).is_err());
+        assert!(
+            bytes("zlib", "{}").decode(&hex("789cab4a2ccaaf82620020f60535"), OutputSize::Exact(12)).is_err()
+        );
     }
 
     #[test]
@@ -125,14 +127,14 @@ mod tests {
         };
         let mut stored = header(0);
         stored.extend(b"plain");
-        assert_eq!(deflate.decode(&stored, Size::Exact(5)).unwrap(), b"plain");
-        assert!(deflate.decode(&stored, Size::Exact(4)).is_err());
+        assert_eq!(deflate.decode(&stored, OutputSize::Exact(5)).unwrap(), b"plain");
+        assert!(deflate.decode(&stored, OutputSize::Exact(4)).is_err());
         let mut deflated = header(8);
         deflated.extend(deflate.encode(b"plain").unwrap());
-        assert_eq!(deflate.decode(&deflated, Size::Exact(5)).unwrap(), b"plain");
-        assert!(deflate.decode(&header(9), Size::Exact(5)).is_err());
+        assert_eq!(deflate.decode(&deflated, OutputSize::Exact(5)).unwrap(), b"plain");
+        assert!(deflate.decode(&header(9), OutputSize::Exact(5)).is_err());
         for n in 4..30 {
-            assert!(deflate.decode(&deflated[..n], Size::Exact(5)).is_err());
+            assert!(deflate.decode(&deflated[..n], OutputSize::Exact(5)).is_err());
         }
     }
 }

@@ -10,8 +10,8 @@ use std::cell::RefCell;
 use zstd_safe::{CCtx, CParameter, DCtx, InBuffer, OutBuffer, ResetDirective, get_error_name};
 
 use super::config::Config;
-use super::output::{self, Step};
-use super::{BytesToBytes, Size};
+use super::output::{self, StreamStep};
+use super::{BytesToBytes, OutputSize};
 use crate::error::{Error, Result, invalid};
 use crate::num;
 
@@ -99,7 +99,7 @@ fn stated(mut bytes: &[u8]) -> Option<u64> {
 }
 
 /// Decodes frames that do not state their size.
-fn stream(bytes: &[u8], size: Size) -> Result<Vec<u8>> {
+fn stream(bytes: &[u8], size: OutputSize) -> Result<Vec<u8>> {
     with_dctx(|dctx| {
         dctx.reset(ResetDirective::SessionOnly).map_err(fault)?;
         let mut input = InBuffer::around(bytes);
@@ -108,14 +108,14 @@ fn stream(bytes: &[u8], size: Size) -> Result<Vec<u8>> {
         let out = output::stream(size, bytes.len(), RATIO, |out| {
             loop {
                 if hint == 0 && input.pos() == bytes.len() {
-                    return Ok(Step { written: 0, end: true });
+                    return Ok(StreamStep { written: 0, end: true });
                 }
                 let before = input.pos();
                 let mut buffer = OutBuffer::around(&mut *out);
                 hint = dctx.decompress_stream(&mut buffer, &mut input).map_err(fault)?;
                 let written = buffer.pos();
                 if written > 0 {
-                    return Ok(Step { written, end: false });
+                    return Ok(StreamStep { written, end: false });
                 }
                 if input.pos() == before && hint != 0 {
                     return Err(Error::invalid("the last zstd frame is cut off"));
@@ -141,19 +141,19 @@ impl BytesToBytes for Zstd {
         "zstd"
     }
 
-    fn decode(&self, bytes: &[u8], size: Size) -> Result<Vec<u8>> {
+    fn decode(&self, bytes: &[u8], size: OutputSize) -> Result<Vec<u8>> {
         if bytes.is_empty() {
             return Err(Error::invalid("there is no zstd frame"));
         }
         let exact = match size {
-            Size::Exact(n) => n,
-            Size::AtMost(_) => match stated(bytes) {
+            OutputSize::Exact(n) => n,
+            OutputSize::AtMost(_) => match stated(bytes) {
                 Some(n) => num::usize_of(n)?,
                 None => return stream(bytes, size),
             },
         };
         size.check(exact)?;
-        output::whole(Size::Exact(exact), bytes.len(), RATIO, 0, |out| decompress(bytes, out).map(Some))
+        output::whole(OutputSize::Exact(exact), bytes.len(), RATIO, 0, |out| decompress(bytes, out).map(Some))
     }
 
     fn decode_into(&self, bytes: &[u8], out: &mut [u8]) -> Result<()> {
@@ -197,22 +197,22 @@ mod tests {
         frames.extend(unsized_frame(&data[1000..200_000]));
         frames.extend(ZSTD.encode(b"").unwrap());
         frames.extend(unsized_frame(&data[200_000..]));
-        for size in [Size::Exact(300_000), Size::AtMost(300_000), Size::AtMost(1 << 30)] {
+        for size in [OutputSize::Exact(300_000), OutputSize::AtMost(300_000), OutputSize::AtMost(1 << 30)] {
             assert!(ZSTD.decode(&frames, size).unwrap() == data);
         }
         let mut out = vec![0; 300_000];
         ZSTD.decode_into(&frames, &mut out).unwrap();
         assert!(out == data);
-        for size in [Size::Exact(299_999), Size::Exact(300_001), Size::AtMost(299_999)] {
+        for size in [OutputSize::Exact(299_999), OutputSize::Exact(300_001), OutputSize::AtMost(299_999)] {
             assert!(ZSTD.decode(&frames, size).is_err());
         }
         for n in 1..200 {
-            assert!(ZSTD.decode(&frames[..frames.len() - n], Size::Exact(300_000)).is_err());
+            assert!(ZSTD.decode(&frames[..frames.len() - n], OutputSize::Exact(300_000)).is_err());
         }
         let last = frames.len() - 1;
         frames[last] ^= 1;
-        assert!(ZSTD.decode(&[&frames[..], b"junk"].concat(), Size::Exact(300_000)).is_err());
-        assert!(ZSTD.decode(b"", Size::Exact(0)).is_err());
+        assert!(ZSTD.decode(&[&frames[..], b"junk"].concat(), OutputSize::Exact(300_000)).is_err());
+        assert!(ZSTD.decode(b"", OutputSize::Exact(0)).is_err());
     }
 
     #[test]
@@ -220,7 +220,7 @@ mod tests {
         let mut frame = ZSTD.encode(b"some bytes").unwrap();
         let last = frame.len() - 1;
         frame[last] ^= 1;
-        assert!(ZSTD.decode(&frame, Size::Exact(10)).is_err());
+        assert!(ZSTD.decode(&frame, OutputSize::Exact(10)).is_err());
     }
 
     #[test]
@@ -232,9 +232,9 @@ mod tests {
             let mut bytes = frame.clone();
             let at = noise.below(bytes.len());
             bytes[at] ^= 1 << noise.below(8);
-            let _ = ZSTD.decode(&bytes, Size::AtMost(5000));
+            let _ = ZSTD.decode(&bytes, OutputSize::AtMost(5000));
         }
         // The context is not spoilt by all this.
-        assert!(ZSTD.decode(&frame, Size::Exact(5000)).unwrap() == data);
+        assert!(ZSTD.decode(&frame, OutputSize::Exact(5000)).unwrap() == data);
     }
 }

@@ -76,12 +76,12 @@ impl ContextOptions {
 /// What everything that is opened with it shares. Cheap to clone.
 #[derive(Clone)]
 pub struct Context {
-    common: Arc<Common>,
+    common: Arc<Process>,
     memory: Arc<Memory>,
 }
 
 /// Threads and connections.
-struct Common {
+struct Process {
     options: ContextOptions,
     /// The process it was made in.
     born: u64,
@@ -125,16 +125,16 @@ struct Shares {
 }
 
 /// Somebody who reads from afar, until it is dropped.
-pub(crate) struct Reading<'a>(&'a Context, usize);
+pub(crate) struct RemoteReader<'a>(&'a Context, usize);
 
-impl Reading<'_> {
+impl RemoteReader<'_> {
     /// How many there were with this one when it began.
     pub(crate) fn number(&self) -> usize {
         self.1
     }
 }
 
-impl Drop for Reading<'_> {
+impl Drop for RemoteReader<'_> {
     fn drop(&mut self) {
         self.0.read_far(false);
     }
@@ -168,7 +168,7 @@ impl Context {
     pub fn new(options: ContextOptions) -> Self {
         let memory = Memory::of(options.memory);
         Self {
-            common: Arc::new(Common { options, born: fork::generation(), state: PerProcess::new() }),
+            common: Arc::new(Process { options, born: fork::generation(), state: PerProcess::new() }),
             memory,
         }
     }
@@ -230,8 +230,8 @@ impl Context {
     }
 
     /// Says that somebody reads from afar. As long as one does, the cache has less room: what is in flight has the rest.
-    pub(crate) fn reading(&self) -> Reading<'_> {
-        Reading(self, self.read_far(true))
+    pub(crate) fn reading(&self) -> RemoteReader<'_> {
+        RemoteReader(self, self.read_far(true))
     }
 
     fn read_far(&self, begins: bool) -> usize {

@@ -25,7 +25,7 @@ const DAY: i128 = 86_400_000_000_000;
 
 /// What the values of a coordinate are.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum AxisKind {
     /// Numbers of this format.
     Floats {
         /// The format of floats that they have; labels are rounded to it.
@@ -46,7 +46,7 @@ pub(super) enum Kind {
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum Values {
+pub(super) enum AxisValues {
     Floats(Vec<f64>),
     Wholes(Vec<i128>),
     Texts(Vec<String>),
@@ -56,8 +56,8 @@ pub(super) enum Values {
 #[derive(Debug, Clone)]
 pub struct Axis {
     pub(super) name: String,
-    pub(super) kind: Kind,
-    pub(super) values: Values,
+    pub(super) kind: AxisKind,
+    pub(super) values: AxisValues,
     pub(super) direction: Direction,
 }
 
@@ -74,7 +74,7 @@ impl Axis {
             ))
             .with_hint("memory", "gives more"));
         }
-        let mut values = Builder::new(&reading);
+        let mut values = AxisBuilder::new(&reading);
         let options = ReadOptions::default();
         for window in reading.windows(memory / 4, Order::C).await? {
             let slab = reading.read_packed(&window, &options, &mut Lost::default()).await?;
@@ -87,9 +87,9 @@ impl Axis {
     #[must_use]
     pub fn len(&self) -> usize {
         match &self.values {
-            Values::Floats(v) => v.len(),
-            Values::Wholes(v) => v.len(),
-            Values::Texts(v) => v.len(),
+            AxisValues::Floats(v) => v.len(),
+            AxisValues::Wholes(v) => v.len(),
+            AxisValues::Texts(v) => v.len(),
         }
     }
 
@@ -103,24 +103,24 @@ impl Axis {
     #[must_use]
     pub fn text(&self, i: usize) -> Cow<'_, str> {
         match &self.values {
-            Values::Texts(v) => v.get(i).map(String::as_str).unwrap_or_default().into(),
-            Values::Floats(v) => self.text_of(v.get(i).copied().unwrap_or(f64::NAN)).into(),
-            Values::Wholes(v) => self.text_of_whole(v.get(i).copied().unwrap_or(MISSING)).into(),
+            AxisValues::Texts(v) => v.get(i).map(String::as_str).unwrap_or_default().into(),
+            AxisValues::Floats(v) => self.text_of(v.get(i).copied().unwrap_or(f64::NAN)).into(),
+            AxisValues::Wholes(v) => self.text_of_whole(v.get(i).copied().unwrap_or(MISSING)).into(),
         }
     }
 
     /// A number as text, in the format of the coordinate.
     pub(super) fn text_of(&self, x: f64) -> String {
         match self.kind {
-            Kind::Truths => if x == 0.0 { "false" } else { "true" }.into(),
-            Kind::Floats { format: format @ (Float::F16 | Float::F32), .. } => {
+            AxisKind::Truths => if x == 0.0 { "false" } else { "true" }.into(),
+            AxisKind::Floats { format: format @ (Float::F16 | Float::F32), .. } => {
                 let bits = float::from_f64(format, x).to_le_bytes();
                 let bytes = bits.get(..format.size()).unwrap_or_default();
                 value::text_of(&DataType::Float(format), bytes, Style::TEXT)
             }
             _ if x.fract() == 0.0 && x.abs() < 1e15 => format!("{x:.0}"),
             // Of what was unpacked, the digits that a person would write.
-            Kind::Floats { scaled: true, .. } => {
+            AxisKind::Floats { scaled: true, .. } => {
                 let short = format!("{x:.12e}").parse::<f64>().unwrap_or(x);
                 format!("{short}")
             }
@@ -131,11 +131,11 @@ impl Axis {
     pub(super) fn text_of_whole(&self, n: i128) -> String {
         match self.kind {
             _ if n == MISSING => "NaT".into(),
-            Kind::Moments(calendar) => {
+            AxisKind::Moments(calendar) => {
                 let text = calendar::moment_text(calendar, n, 9, true);
                 text.strip_suffix("T00:00:00").map_or_else(|| text.clone(), str::to_owned)
             }
-            Kind::Spans => match i64::try_from(n) {
+            AxisKind::Spans => match i64::try_from(n) {
                 Ok(n) => calendar::timedelta64(n, TimeUnit::Nanosecond, 1).unwrap_or_default(),
                 Err(_) => n.to_string(),
             },
@@ -158,15 +158,15 @@ impl Axis {
     /// The step between values if it is the same everywhere; up to rounding, if they are floats.
     pub(super) fn step(&self) -> Option<String> {
         let n = self.len();
-        if n < 2 || self.kind == Kind::Truths {
+        if n < 2 || self.kind == AxisKind::Truths {
             return None;
         }
         match &self.values {
-            Values::Floats(v) => {
+            AxisValues::Floats(v) => {
                 let (first, last) = (v.first()?, v.last()?);
                 let step = (last - first) / num::f64_of_usize(n - 1);
                 let slack = match self.kind {
-                    Kind::Floats { format: Float::F64, .. } => 1e-9,
+                    AxisKind::Floats { format: Float::F64, .. } => 1e-9,
                     _ => 1e-5,
                 };
                 let slack = slack * first.abs().max(last.abs()).max(step.abs());
@@ -176,33 +176,33 @@ impl Axis {
                     format!("{short}")
                 })
             }
-            Values::Wholes(v) => {
+            AxisValues::Wholes(v) => {
                 let step = match v.as_slice() {
                     [a, b, ..] if !v.contains(&MISSING) => b - a,
                     _ => return None,
                 };
                 let even = v.windows(2).all(|w| matches!(w, [a, b] if b - a == step));
                 (even && step != 0).then(|| match self.kind {
-                    Kind::Moments(_) | Kind::Spans => span_text(step),
+                    AxisKind::Moments(_) | AxisKind::Spans => span_text(step),
                     _ => step.to_string(),
                 })
             }
-            Values::Texts(_) => None,
+            AxisValues::Texts(_) => None,
         }
     }
 
     /// The step of `n` values of which these are the first and `end` the last, if it is the same everywhere.
     pub(super) fn ends(&self, end: &Self, n: u64) -> Option<String> {
         let values = match (&self.values, &end.values) {
-            (Values::Floats(a), Values::Floats(b)) => {
+            (AxisValues::Floats(a), AxisValues::Floats(b)) => {
                 let (first, last) = (*a.first()?, *b.last()?);
                 let step = (last - first) / num::f64_of_u64(n.checked_sub(1)?);
-                Values::Floats(vec![first, first + step])
+                AxisValues::Floats(vec![first, first + step])
             }
-            (Values::Wholes(a), Values::Wholes(b)) => {
+            (AxisValues::Wholes(a), AxisValues::Wholes(b)) => {
                 let (first, last) = (*a.first()?, *b.last()?);
                 let step = last.checked_sub(first)?.checked_div(i128::from(n) - 1)?;
-                Values::Wholes(vec![first, first.checked_add(step)?])
+                AxisValues::Wholes(vec![first, first.checked_add(step)?])
             }
             _ => return None,
         };
@@ -212,7 +212,7 @@ impl Axis {
     /// The coarsest unit in which all moments are whole.
     pub(super) fn unit(&self) -> i128 {
         match &self.values {
-            Values::Wholes(v) => Interval::unit_of(v.iter().copied().filter(|n| *n != MISSING)),
+            AxisValues::Wholes(v) => Interval::unit_of(v.iter().copied().filter(|n| *n != MISSING)),
             _ => 1,
         }
     }
@@ -220,7 +220,9 @@ impl Axis {
     /// Whether readers take these moments for those of a model, whose calendar nobody lived by: xarray, through cftime.
     pub(super) fn is_of_model(&self) -> bool {
         const GREGORIAN: (i128, u32, u32) = (1582, 10, 15);
-        let (Kind::Moments(calendar), Values::Wholes(v)) = (self.kind, &self.values) else { return false };
+        let (AxisKind::Moments(calendar), AxisValues::Wholes(v)) = (self.kind, &self.values) else {
+            return false;
+        };
         let (year, month, day) = GREGORIAN;
         let first = calendar.day_of(year, month, day).map_or(MISSING, |day| day * DAY);
         match calendar {
@@ -265,60 +267,62 @@ pub(super) async fn decoded(zarr: &Zarr, array: &Array) -> Result<Reading> {
 }
 
 /// Values on their way into an [`Axis`].
-pub(super) struct Builder<'a> {
+pub(super) struct AxisBuilder<'a> {
     cf: Option<&'a Cf>,
     data_type: DataType,
-    kind: Kind,
-    values: Values,
+    kind: AxisKind,
+    values: AxisValues,
 }
 
-impl<'a> Builder<'a> {
+impl<'a> AxisBuilder<'a> {
     pub(super) fn new(reading: &'a Reading) -> Self {
         let (cf, data_type) = (reading.cf(), reading.data_type());
-        let floats = |format| Kind::Floats { format, scaled: cf.is_some_and(Cf::is_scaled) };
+        let floats = |format| AxisKind::Floats { format, scaled: cf.is_some_and(Cf::is_scaled) };
         let kind = match &data_type {
-            _ if cf.is_some_and(Cf::is_span) => Kind::Spans,
+            _ if cf.is_some_and(Cf::is_span) => AxisKind::Spans,
             _ if cf.and_then(Cf::calendar).is_some() => {
-                Kind::Moments(cf.and_then(Cf::calendar).unwrap_or(Calendar::Standard))
+                AxisKind::Moments(cf.and_then(Cf::calendar).unwrap_or(Calendar::Standard))
             }
-            DataType::DateTime(..) => Kind::Moments(Calendar::ProlepticGregorian),
-            DataType::TimeDelta(..) => Kind::Spans,
-            DataType::Int(64) | DataType::UInt(64) => Kind::Integers,
-            DataType::Bool => Kind::Truths,
+            DataType::DateTime(..) => AxisKind::Moments(Calendar::ProlepticGregorian),
+            DataType::TimeDelta(..) => AxisKind::Spans,
+            DataType::Int(64) | DataType::UInt(64) => AxisKind::Integers,
+            DataType::Bool => AxisKind::Truths,
             DataType::Int(_) | DataType::UInt(_) => floats(Float::F64),
             DataType::Float(f) => floats(*f),
-            _ => Kind::Texts,
+            _ => AxisKind::Texts,
         };
         let values = match kind {
-            Kind::Floats { .. } | Kind::Truths => Values::Floats(Vec::new()),
-            Kind::Texts => Values::Texts(Vec::new()),
-            _ => Values::Wholes(Vec::new()),
+            AxisKind::Floats { .. } | AxisKind::Truths => AxisValues::Floats(Vec::new()),
+            AxisKind::Texts => AxisValues::Texts(Vec::new()),
+            _ => AxisValues::Wholes(Vec::new()),
         };
         Self { cf, data_type, kind, values }
     }
 
     /// Adds elements as they are stored.
     pub(super) fn add(&mut self, slab: &Slab) -> Result<()> {
-        let times = matches!(self.kind, Kind::Moments(_) | Kind::Spans);
+        let times = matches!(self.kind, AxisKind::Moments(_) | AxisKind::Spans);
         match (&mut self.values, self.cf) {
-            (Values::Wholes(v), Some(cf)) if times && !matches!(slab.data_type, DataType::DateTime(..)) => {
+            (AxisValues::Wholes(v), Some(cf))
+                if times && !matches!(slab.data_type, DataType::DateTime(..)) =>
+            {
                 v.extend(slab.items().map(|item| cf.nanoseconds(item).unwrap_or(MISSING)));
             }
-            (Values::Wholes(v), _) if times => {
+            (AxisValues::Wholes(v), _) if times => {
                 v.extend(slab.items().map(|item| native(&slab.data_type, item).unwrap_or(MISSING)));
             }
             (values, cf) => {
                 let made = cf.map(|cf| cf.apply(slab, &mut Lost::default())).transpose()?;
                 let slab = made.as_ref().unwrap_or(slab);
                 match values {
-                    Values::Floats(v) => v.extend(
+                    AxisValues::Floats(v) => v.extend(
                         slab.items().map(|item| value::number(&slab.data_type, item).unwrap_or(f64::NAN)),
                     ),
-                    Values::Wholes(v) => v.extend(slab.items().map(|item| match slab.data_type {
+                    AxisValues::Wholes(v) => v.extend(slab.items().map(|item| match slab.data_type {
                         DataType::UInt(_) => value::unsigned(item).map_or(MISSING, i128::from),
                         _ => value::signed(item).map_or(MISSING, i128::from),
                     })),
-                    Values::Texts(v) => {
+                    AxisValues::Texts(v) => {
                         v.extend(slab.items().map(|item| value::text_of(&self.data_type, item, Style::TEXT)));
                     }
                 }
@@ -329,17 +333,17 @@ impl<'a> Builder<'a> {
 
     pub(super) fn finish(self, name: &str) -> Axis {
         let Self { mut kind, mut values, .. } = self;
-        if let (Kind::Integers, Values::Wholes(v)) = (kind, &values)
+        if let (AxisKind::Integers, AxisValues::Wholes(v)) = (kind, &values)
             && v.iter().all(|n| n.unsigned_abs() <= EXACT)
         {
-            values = Values::Floats(v.iter().map(|n| num::f64_of_i128(*n)).collect());
-            kind = Kind::Floats { format: Float::F64, scaled: false };
+            values = AxisValues::Floats(v.iter().map(|n| num::f64_of_i128(*n)).collect());
+            kind = AxisKind::Floats { format: Float::F64, scaled: false };
         }
         let direction = match &values {
-            Values::Floats(v) => direction(v),
-            Values::Wholes(v) if v.contains(&MISSING) => Direction::None,
-            Values::Wholes(v) => direction(v),
-            Values::Texts(v) => direction(v),
+            AxisValues::Floats(v) => direction(v),
+            AxisValues::Wholes(v) if v.contains(&MISSING) => Direction::None,
+            AxisValues::Wholes(v) => direction(v),
+            AxisValues::Texts(v) => direction(v),
         };
         Axis { name: name.to_owned(), kind, values, direction }
     }

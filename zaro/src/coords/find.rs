@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::axis::{Axis, Kind, Values};
+use super::axis::{Axis, AxisKind, AxisValues};
 use super::order::{Direction, around, between};
 use super::{Lookup, Method};
 use crate::array::Index;
@@ -22,7 +22,7 @@ enum Label {
 }
 
 /// What stands behind `NAME=`.
-enum Wanted {
+enum WantedLabel {
     All,
     One(Label),
     List(Vec<Label>),
@@ -37,10 +37,10 @@ impl Axis {
         let named = |e: Error| e.within(format_args!("{}={text}", self.name));
         let tolerance = lookup.tolerance.as_deref().map(|t| self.tolerance(t)).transpose()?;
         match self.wanted(text).map_err(named)? {
-            Wanted::All => Ok(Index::All),
-            Wanted::Slice(from, to, step) => self.slice(from.as_ref(), to.as_ref(), step).map_err(named),
-            Wanted::One(label) => self.one(&label, lookup.method, tolerance).map_err(named),
-            Wanted::List(labels) => {
+            WantedLabel::All => Ok(Index::All),
+            WantedLabel::Slice(from, to, step) => self.slice(from.as_ref(), to.as_ref(), step).map_err(named),
+            WantedLabel::One(label) => self.one(&label, lookup.method, tolerance).map_err(named),
+            WantedLabel::List(labels) => {
                 let single = |label: &Label| match self.place(label, lookup.method, tolerance)?.as_slice() {
                     [at] => Ok(*at),
                     _ => Err(Error::usage(format!("{} is there more than once", self.shown(label)))),
@@ -61,22 +61,22 @@ impl Axis {
         }
     }
 
-    fn wanted(&self, text: &str) -> Result<Wanted> {
+    fn wanted(&self, text: &str) -> Result<WantedLabel> {
         if let Some(list) = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')) {
             let labels = super::text::split(list, ',').into_iter().filter(|t| !t.trim().is_empty());
-            return labels.map(|t| self.label(t)).collect::<Result<_>>().map(Wanted::List);
+            return labels.map(|t| self.label(t)).collect::<Result<_>>().map(WantedLabel::List);
         }
         let colons = super::text::outside(text, ':');
         let is_label = match &self.values {
             // A text with a colon is a text if there is such a one.
-            Values::Texts(v) => colons.is_empty() || v.iter().any(|t| t == text),
+            AxisValues::Texts(v) => colons.is_empty() || v.iter().any(|t| t == text),
             _ => self.parse(text).is_some(),
         };
         if text == ":" {
-            return Ok(Wanted::All);
+            return Ok(WantedLabel::All);
         }
         if is_label {
-            return self.label(text).map(Wanted::One);
+            return self.label(text).map(WantedLabel::One);
         }
         let end = |t: &str| if t.trim().is_empty() { Some(None) } else { self.parse(t).map(Some) };
         // Times have colons, too: those two ends are meant that can both be read.
@@ -84,26 +84,26 @@ impl Axis {
             let (Some(left), Some(right)) = (text.get(..at), text.get(at + 1..)) else { continue };
             let Some(from) = end(left) else { continue };
             if let Some(to) = end(right) {
-                return Ok(Wanted::Slice(from, to, 1));
+                return Ok(WantedLabel::Slice(from, to, 1));
             }
             let stepped = right.rsplit_once(':').and_then(|(right, step)| {
                 Some((end(right)?, step.trim().parse::<i64>().ok().filter(|step| *step > 0)?))
             });
             if let Some((to, step)) = stepped {
-                return Ok(Wanted::Slice(from, to, step));
+                return Ok(WantedLabel::Slice(from, to, step));
             }
         }
-        self.label(text).map(Wanted::One)
+        self.label(text).map(WantedLabel::One)
     }
 
     fn label(&self, text: &str) -> Result<Label> {
         self.parse(text).ok_or_else(|| {
             let example = match self.kind {
-                Kind::Floats { .. } | Kind::Integers => "a number, such as 10.5, 10:20 or [10,20]",
-                Kind::Truths => "true or false",
-                Kind::Moments(_) => "a date, such as 2000-07, 2000-07-01T12:00 or 2000:2001-06",
-                Kind::Spans => "a span of time, such as 36h, 2D or 0h:12h",
-                Kind::Texts => "a text",
+                AxisKind::Floats { .. } | AxisKind::Integers => "a number, such as 10.5, 10:20 or [10,20]",
+                AxisKind::Truths => "true or false",
+                AxisKind::Moments(_) => "a date, such as 2000-07, 2000-07-01T12:00 or 2000:2001-06",
+                AxisKind::Spans => "a span of time, such as 36h, 2D or 0h:12h",
+                AxisKind::Texts => "a text",
             };
             Error::usage(format!("{:?} is not {example}; {}", text.trim(), self.extent()))
         })
@@ -112,18 +112,18 @@ impl Axis {
     fn parse(&self, text: &str) -> Option<Label> {
         let text = super::text::unquoted(text.trim());
         match self.kind {
-            Kind::Texts => Some(Label::Text(text.to_owned())),
-            Kind::Moments(calendar) => {
+            AxisKind::Texts => Some(Label::Text(text.to_owned())),
+            AxisKind::Moments(calendar) => {
                 Interval::parse(text, calendar).map(|i| Label::Whole(i.first, i.last, i.unit))
             }
-            Kind::Spans => span(text).map(|(n, unit)| Label::Whole(n, n.saturating_add(unit - 1), 1)),
-            Kind::Integers => text.parse().ok().map(|n| Label::Whole(n, n, 1)),
-            Kind::Truths => match text {
+            AxisKind::Spans => span(text).map(|(n, unit)| Label::Whole(n, n.saturating_add(unit - 1), 1)),
+            AxisKind::Integers => text.parse().ok().map(|n| Label::Whole(n, n, 1)),
+            AxisKind::Truths => match text {
                 "true" => Some(Label::Float(1.0)),
                 "false" => Some(Label::Float(0.0)),
                 _ => text.parse().ok().map(Label::Float),
             },
-            Kind::Floats { format, .. } => {
+            AxisKind::Floats { format, .. } => {
                 let x = text.parse::<f64>().ok()?;
                 // As the coordinate has it: 0.1 of a float32 is not that of a float64.
                 Some(Label::Float(match format {
@@ -136,7 +136,7 @@ impl Axis {
 
     fn tolerance(&self, text: &str) -> Result<f64> {
         let found = match self.kind {
-            Kind::Moments(_) | Kind::Spans => span(text).map(|(n, _)| num::f64_of_i128(n)),
+            AxisKind::Moments(_) | AxisKind::Spans => span(text).map(|(n, _)| num::f64_of_i128(n)),
             _ => text.trim().parse().ok(),
         };
         found.filter(|t: &f64| *t >= 0.0).ok_or_else(|| {
@@ -157,7 +157,7 @@ impl Axis {
 
     /// A single label: its dimension falls away, unless it is short for many, or there several times.
     fn one(&self, label: &Label, method: Method, tolerance: Option<f64>) -> Result<Index> {
-        if let (Kind::Moments(_), Label::Whole(first, last, unit)) = (self.kind, label) {
+        if let (AxisKind::Moments(_), Label::Whole(first, last, unit)) = (self.kind, label) {
             // As pandas and cftime have it: what is coarser than the axis is all that it holds; and in the calendars of
             // models everything is.
             let is_range = match method {
@@ -180,10 +180,10 @@ impl Axis {
 
     fn range(&self, first: i128, last: i128) -> Vec<usize> {
         match &self.values {
-            Values::Wholes(v) if self.direction != Direction::None => {
+            AxisValues::Wholes(v) if self.direction != Direction::None => {
                 between(v, self.direction, Some(&first), Some(&last)).collect()
             }
-            Values::Wholes(v) => positions(v, |x| (first..=last).contains(x)),
+            AxisValues::Wholes(v) => positions(v, |x| (first..=last).contains(x)),
             _ => Vec::new(),
         }
     }
@@ -191,23 +191,23 @@ impl Axis {
     /// The positions of a label: all that equal it, or the one that `method` takes in their place; at least one.
     fn place(&self, label: &Label, method: Method, tolerance: Option<f64>) -> Result<Vec<usize>> {
         let found = match (&self.values, label) {
-            (Values::Floats(v), Label::Float(x)) if x.is_nan() => positions(v, |y| y.is_nan()),
-            (Values::Floats(v), Label::Float(x)) => self.equal(v, x),
-            (Values::Wholes(v), Label::Whole(x, ..)) => self.equal(v, x),
-            (Values::Texts(v), Label::Text(x)) => self.equal(v, x),
+            (AxisValues::Floats(v), Label::Float(x)) if x.is_nan() => positions(v, |y| y.is_nan()),
+            (AxisValues::Floats(v), Label::Float(x)) => self.equal(v, x),
+            (AxisValues::Wholes(v), Label::Whole(x, ..)) => self.equal(v, x),
+            (AxisValues::Texts(v), Label::Text(x)) => self.equal(v, x),
             _ => Vec::new(),
         };
         if !found.is_empty() {
             return Ok(found);
         }
         let near = match (&self.values, label) {
-            (Values::Floats(v), Label::Float(x)) => self.near(v, x, method, |a, b| (a - b).abs()),
-            (Values::Wholes(v), Label::Whole(x, ..)) => {
+            (AxisValues::Floats(v), Label::Float(x)) => self.near(v, x, method, |a, b| (a - b).abs()),
+            (AxisValues::Wholes(v), Label::Whole(x, ..)) => {
                 self.near(v, x, method, |a, b| num::f64_of_i128(a.saturating_sub(*b).saturating_abs()))
             }
             _ => None,
         };
-        let scaled = matches!(self.kind, Kind::Floats { scaled: true, .. });
+        let scaled = matches!(self.kind, AxisKind::Floats { scaled: true, .. });
         match near {
             // The digits of an unpacked number are nobody's choice.
             Some((at, gap)) if method == Method::Exact && scaled && gap <= self.rounding() => Ok(vec![at]),
@@ -271,9 +271,9 @@ impl Axis {
     /// The positions of the value at `at`, which may be there several times.
     fn alike(&self, at: usize) -> Vec<usize> {
         let same = match &self.values {
-            Values::Floats(v) => v.get(at).map(|x| self.equal(v, x)),
-            Values::Wholes(v) => v.get(at).map(|x| self.equal(v, x)),
-            Values::Texts(v) => v.get(at).map(|x| self.equal(v, x)),
+            AxisValues::Floats(v) => v.get(at).map(|x| self.equal(v, x)),
+            AxisValues::Wholes(v) => v.get(at).map(|x| self.equal(v, x)),
+            AxisValues::Texts(v) => v.get(at).map(|x| self.equal(v, x)),
         };
         same.filter(|places| !places.is_empty()).unwrap_or_else(|| vec![at])
     }
@@ -281,7 +281,7 @@ impl Axis {
     /// How far off an unpacked number may be.
     fn rounding(&self) -> f64 {
         match &self.values {
-            Values::Floats(v) => v.iter().fold(0f64, |most, x| most.max(x.abs())) * 8.0 * f64::EPSILON,
+            AxisValues::Floats(v) => v.iter().fold(0f64, |most, x| most.max(x.abs())) * 8.0 * f64::EPSILON,
             _ => 0.0,
         }
     }
@@ -290,14 +290,14 @@ impl Axis {
     fn slice(&self, from: Option<&Label>, to: Option<&Label>, step: i64) -> Result<Index> {
         let range = match &self.values {
             _ if self.direction == Direction::None => self.slice_of_places(from, to)?,
-            Values::Floats(v) => {
+            AxisValues::Floats(v) => {
                 let x = |label: Option<&Label>| match label {
                     Some(Label::Float(x)) => Some(*x),
                     _ => None,
                 };
                 self.ordered(v, x(from), x(to), x(from), x(to))
             }
-            Values::Wholes(v) => {
+            AxisValues::Wholes(v) => {
                 let first = |label: Option<&Label>| match label {
                     Some(Label::Whole(first, ..)) => Some(*first),
                     _ => None,
@@ -308,7 +308,7 @@ impl Axis {
                 };
                 self.ordered(v, first(from), first(to), last(from), last(to))
             }
-            Values::Texts(v) => {
+            AxisValues::Texts(v) => {
                 let text = |label: Option<&Label>| match label {
                     Some(Label::Text(text)) => Some(text.clone()),
                     _ => None,
@@ -393,16 +393,21 @@ mod tests {
     use crate::format::calendar::Calendar;
 
     fn floats(values: &[f64], format: Float) -> Axis {
-        let kind = Kind::Floats { format, scaled: false };
+        let kind = AxisKind::Floats { format, scaled: false };
         let direction = direction(values);
-        Axis { name: "x".into(), kind, values: Values::Floats(values.to_vec()), direction }
+        Axis { name: "x".into(), kind, values: AxisValues::Floats(values.to_vec()), direction }
     }
 
     fn days(texts: &[&str], calendar: Calendar) -> Axis {
         let at = |text: &&str| Interval::parse(text, calendar).unwrap().first;
         let values: Vec<i128> = texts.iter().map(at).collect();
         let direction = direction(&values);
-        Axis { name: "t".into(), kind: Kind::Moments(calendar), values: Values::Wholes(values), direction }
+        Axis {
+            name: "t".into(),
+            kind: AxisKind::Moments(calendar),
+            values: AxisValues::Wholes(values),
+            direction,
+        }
     }
 
     fn find(axis: &Axis, text: &str) -> Option<Index> {
@@ -446,7 +451,7 @@ mod tests {
         assert_eq!(find(&axis, "0.1:0.3"), Some(Index::Span(0, 3)));
         let mut packed = floats(&[3.0 * 0.1, 4.0 * 0.1], Float::F64);
         assert_eq!(find(&packed, "0.3"), None);
-        packed.kind = Kind::Floats { format: Float::F64, scaled: true };
+        packed.kind = AxisKind::Floats { format: Float::F64, scaled: true };
         assert_eq!(find(&packed, "0.3"), Some(Index::At(0)));
         assert_eq!(packed.text(0), "0.3");
     }
@@ -479,16 +484,19 @@ mod tests {
         let model = days(&["2000-02-30", "2000-03-01"], Calendar::Days360);
         assert_eq!(find(&model, "2000-02-30"), Some(Index::Span(0, 1)));
         assert_eq!(find(&model, "2000-02-31"), None);
-        let missing =
-            Axis { values: Values::Wholes(vec![MISSING, 0]), direction: Direction::None, ..daily.clone() };
+        let missing = Axis {
+            values: AxisValues::Wholes(vec![MISSING, 0]),
+            direction: Direction::None,
+            ..daily.clone()
+        };
         assert_eq!(find(&missing, "2000"), None);
     }
 
     #[test]
     fn texts_may_hold_colons_and_commas() {
         let values: Vec<String> = ["a:b", "c,d", "e"].map(str::to_owned).to_vec();
-        let (kind, direction) = (Kind::Texts, direction(&values));
-        let axis = Axis { name: "s".into(), kind, values: Values::Texts(values), direction };
+        let (kind, direction) = (AxisKind::Texts, direction(&values));
+        let axis = Axis { name: "s".into(), kind, values: AxisValues::Texts(values), direction };
         assert_eq!(find(&axis, "a:b"), Some(Index::At(0)));
         assert_eq!(find(&axis, "[\"c,d\",e]"), Some(Index::List(vec![1, 2])));
         assert_eq!(find(&axis, "b:e"), Some(Index::Span(1, 2)));

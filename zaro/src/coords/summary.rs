@@ -5,7 +5,7 @@ use std::fmt;
 
 use futures::stream::{self, StreamExt as _};
 
-use super::axis::{Axis, Builder, decoded};
+use super::axis::{Axis, AxisBuilder, decoded};
 use super::part::coordinate_names;
 use crate::array::windows::View;
 use crate::array::{Index, ReadOptions, Slab};
@@ -217,7 +217,7 @@ async fn range(zarr: &Zarr, path: &str, meta: ArrayMeta) -> Result<Option<Range>
     let read = async |from: u64, count: u64| -> Result<(Slab, Axis)> {
         let view = View::new(&[Index::Span(from, count)], array.meta())?;
         let slab = reading.read_packed(&view, &ReadOptions::default(), &mut Lost::default()).await?;
-        let mut values = Builder::new(&reading);
+        let mut values = AxisBuilder::new(&reading);
         values.add(&slab)?;
         Ok((slab, values.finish("")))
     };

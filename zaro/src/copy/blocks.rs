@@ -43,7 +43,7 @@ impl Blocks {
 
 /// What is to be cut.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Cutting<'a> {
+pub(super) struct BlockCutting<'a> {
     /// The array's extents.
     pub(super) shape: &'a [u64],
     /// The chunks it is read in.
@@ -73,7 +73,7 @@ const SMALLEST_PIECE: u128 = 16 << 10;
 /// Blocks are not to be smaller than this without need: each costs a start and an end without parallel work.
 const BLOCK: u128 = 32 << 20;
 
-impl Cutting<'_> {
+impl BlockCutting<'_> {
     /// The best way with blocks of at most `memory` bytes.
     pub(super) fn way(&self, memory: usize) -> Result<CopyRoute> {
         let most = u128::from(num::u64_of(memory));
@@ -87,7 +87,7 @@ impl Cutting<'_> {
         if self.rereads(&write, self.from) <= REREADS || self.bytes(self.from) > most {
             return Ok(CopyRoute::Direct(Blocks::new(self.shape, write)));
         }
-        let read = Cutting { to: self.from, from: &write, ..*self }.grow(self.from, &write, most);
+        let read = BlockCutting { to: self.from, from: &write, ..*self }.grow(self.from, &write, most);
         let pieces: Vec<Vec<u64>> =
             self.shape.iter().zip(read.iter().zip(&write)).map(|(n, (r, w))| pieces(*n, *r, *w)).collect();
         let typical: Vec<u64> = read.iter().zip(&write).map(|(r, w)| *r.min(w)).collect();
@@ -240,10 +240,10 @@ mod tests {
 
     #[test]
     fn chunks_into_shards_are_read_once() {
-        let cut = Cutting { shape: &[1024; 3], from: &[64; 3], to: &[256; 3], size: 2 };
+        let cut = BlockCutting { shape: &[1024; 3], from: &[64; 3], to: &[256; 3], size: 2 };
         let CopyRoute::Direct(blocks) = cut.way(64 << 20).unwrap() else { panic!("not direct") };
         assert_eq!(cut.rereads(blocks.block(), cut.from), 1.0);
-        let cut = Cutting { shape: &[1000; 3], from: &[100; 3], to: &[64; 3], size: 2 };
+        let cut = BlockCutting { shape: &[1000; 3], from: &[100; 3], to: &[64; 3], size: 2 };
         let CopyRoute::Direct(blocks) = cut.way(64 << 20).unwrap() else { panic!("not direct") };
         assert!(cut.rereads(blocks.block(), cut.from) < REREADS);
     }
@@ -252,7 +252,7 @@ mod tests {
     fn transposes_go_by_pieces_in_between() {
         // 20 times the memory, planes to pencils.
         let n = 512;
-        let cut = Cutting { shape: &[n; 3], from: &[1, n, n], to: &[n, 16, 16], size: 4 };
+        let cut = BlockCutting { shape: &[n; 3], from: &[1, n, n], to: &[n, 16, 16], size: 4 };
         let memory = 512 * 512 * 512 * 4 / 20;
         let most = u128::from(num::u64_of(memory));
         let CopyRoute::Between { read, pieces, write } = cut.way(memory).unwrap() else { panic!("direct") };
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn too_little_memory_says_how_much_is_needed() {
-        let cut = Cutting { shape: &[1024; 3], from: &[64; 3], to: &[512; 3], size: 2 };
+        let cut = BlockCutting { shape: &[1024; 3], from: &[64; 3], to: &[512; 3], size: 2 };
         assert!(cut.way(1 << 20).unwrap_err().hints()[0].value == Some("1536M".into()));
     }
 }

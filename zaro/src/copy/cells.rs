@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex};
 
 use bytes::{Bytes, BytesMut};
 
-use super::Run;
+use super::CopyRun;
 use super::blocks::{Blocks, lcm};
 use super::recode::progress_of;
-use super::target::Target;
+use super::target::CopyTarget;
 use crate::array::{Array, Gathering, ReadOptions, Selection, Values, WriteOptions};
 use crate::error::Result;
 use crate::num;
@@ -30,7 +30,7 @@ const SMALLEST: u64 = 512 << 10;
 
 /// The cell for this copy, if it can go by cells: files to files, chunks that begin together, and memory for
 /// some encoded shards.
-pub(super) fn cell(run: &Run<'_>, source: &Array, made: &Array, target: &Target) -> Option<Vec<u64>> {
+pub(super) fn cell(run: &CopyRun<'_>, source: &Array, made: &Array, target: &CopyTarget) -> Option<Vec<u64>> {
     source.store().direct()?;
     made.store().direct()?;
     let (from, to) = (source.meta(), made.meta());
@@ -90,7 +90,7 @@ pub(super) fn cell(run: &Run<'_>, source: &Array, made: &Array, target: &Target)
 }
 
 /// A shard whose cells are under way.
-struct Open {
+struct OpenShard {
     number: u64,
     start: Vec<u64>,
     cells: Blocks,
@@ -100,7 +100,7 @@ struct Open {
 }
 
 /// All cells, shard by shard.
-struct Cells<'a> {
+struct ShardCells<'a> {
     made: &'a Array,
     options: &'a WriteOptions,
     shards: &'a Blocks,
@@ -109,11 +109,11 @@ struct Cells<'a> {
     shard: u64,
     total: u64,
     /// The one whose cells are being taken, and the next of them.
-    open: Option<(Arc<Open>, u64)>,
+    open: Option<(Arc<OpenShard>, u64)>,
 }
 
-impl Cells<'_> {
-    fn take(&mut self) -> Result<Option<(Arc<Open>, u64)>> {
+impl ShardCells<'_> {
+    fn take(&mut self) -> Result<Option<(Arc<OpenShard>, u64)>> {
         loop {
             if let Some((open, cell)) = &mut self.open
                 && *cell < open.cells.count()?
@@ -130,14 +130,14 @@ impl Cells<'_> {
             let cells = Blocks::new(&count, self.cell.to_vec());
             let left = AtomicU64::new(cells.count()?);
             let gathering = self.made.gather(&index, self.options)?;
-            self.open = Some((Arc::new(Open { number: self.shard, start, cells, left, gathering }), 0));
+            self.open = Some((Arc::new(OpenShard { number: self.shard, start, cells, left, gathering }), 0));
             self.shard += 1;
         }
     }
 }
 
-impl Iterator for Cells<'_> {
-    type Item = Result<(Arc<Open>, u64)>;
+impl Iterator for ShardCells<'_> {
+    type Item = Result<(Arc<OpenShard>, u64)>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.take().transpose()
@@ -145,10 +145,10 @@ impl Iterator for Cells<'_> {
 }
 
 pub(super) async fn copy(
-    run: &Run<'_>,
+    run: &CopyRun<'_>,
     source: &Array,
     made: &Array,
-    target: &Target,
+    target: &CopyTarget,
     cell: &[u64],
 ) -> Result<()> {
     let shards = Blocks::new(made.shape(), made.chain().decoded().shape.clone());
@@ -157,7 +157,7 @@ pub(super) async fn copy(
         WriteOptions { blank: true, task: run.options.task.without_progress(), ..WriteOptions::default() };
     let first = run.before(path);
     let gaps = &Mutex::new(Gaps::new(first));
-    let cells = Cells {
+    let cells = ShardCells {
         made,
         options: &options,
         shards: &shards,

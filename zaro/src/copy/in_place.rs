@@ -11,14 +11,14 @@ use std::collections::HashSet;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::single::Single;
-use super::target::Target;
-use super::{CopyOptions, Run, is_image, kept, missing, recode, verbatim};
+use super::target::CopyTarget;
+use super::{CopyOptions, CopyRun, is_image, kept, missing, recode, verbatim};
 use crate::array::Array;
 use crate::context::Context;
 use crate::error::{Error, Hint, Result};
 use crate::group::{Node, OpenOptions, Zarr};
-use crate::hierarchy::{self, Change, Chunks};
-use crate::journal::{Intent, Journal, Left, Source, check_nodes};
+use crate::hierarchy::{self, Chunks, PendingChange};
+use crate::journal::{Intent, Journal, Left, NodeSource, check_nodes};
 use crate::meta::path::{ancestors, join, normal, shown};
 use crate::meta::write::{self, Stored};
 use crate::meta::{ArrayMeta, ChunkKeys, Format, Json, Mode, NodeMeta, consolidate, convert};
@@ -97,7 +97,8 @@ pub async fn convert_in_place_with(
         .flat_map(|(node, stored)| stored.into_iter().rev().map(move |(name, d)| (join(&node, name), d)))
         .collect();
     let delete = old_keys(&nodes, from, &path);
-    let plan = Plan { to, nodes: nodes.len(), change: Change { put, delete, chunks: moved.old() } };
+    let plan =
+        InPlacePlan { to, nodes: nodes.len(), change: PendingChange { put, delete, chunks: moved.old() } };
     plan.check_free(store).await?;
     moved.check(store).await?;
     // Chunks that read the same in the old version, written or not. Who is killed here begins anew.
@@ -164,7 +165,7 @@ async fn walk(zarr: &Zarr, path: &str) -> Result<Vec<Node>> {
 
 /// What a journal says of the old documents.
 fn documents_of(store: &SharedStore, path: &str, nodes: &[Node], from: Format) -> Json {
-    let source = Source::new(store, path, nodes.iter().map(|n| (n.path.as_str(), &n.meta)));
+    let source = NodeSource::new(store, path, nodes.iter().map(|n| (n.path.as_str(), &n.meta)));
     let mut json = Json::object();
     json.set("zarr_format", Json::int(from.number()));
     json.set("documents", Json::string(source.documents()));
@@ -183,7 +184,7 @@ async fn take_up(
     if !left.is(OPERATION) {
         return Err(left.refusal(&[], false));
     }
-    let plan = left.document.get("plan").and_then(|plan| Plan::parse(plan, path));
+    let plan = left.document.get("plan").and_then(|plan| InPlacePlan::parse(plan, path));
     let plan = plan.ok_or_else(|| Error::invalid("the journal of the conversion is damaged"))?;
     let begun = plan.to.number();
     if left.document.get("proved").is_some() {
@@ -219,14 +220,14 @@ async fn take_up(
 }
 
 /// What a conversion does.
-struct Plan {
+struct InPlacePlan {
     to: Format,
     /// How many nodes there are.
     nodes: usize,
-    change: Change,
+    change: PendingChange,
 }
 
-impl Plan {
+impl InPlacePlan {
     fn json(&self) -> Json {
         let mut plan =
             Json::from([("zarr_format", Json::int(self.to.number())), ("nodes", Json::int(self.nodes))]);
@@ -243,7 +244,7 @@ impl Plan {
             _ => return None,
         };
         let nodes = num::usize_of(json.get("nodes")?.as_u64()?).ok()?;
-        Some(Self { to, nodes, change: Change::parse(json, root)? })
+        Some(Self { to, nodes, change: PendingChange::parse(json, root)? })
     }
 
     /// Fails if there are documents where new ones are to be: of nodes that have both versions.
@@ -295,7 +296,7 @@ impl Plan {
         let nodes = walk(&old, path).await?;
         let images = images(&nodes);
         let memory = options.context.memory();
-        let run = Run {
+        let run = CopyRun {
             options,
             memory,
             meter: Task::default().meter(Unit::Bytes, None::<u64>),
@@ -311,7 +312,7 @@ impl Plan {
                 (NodeMeta::Array(old), Some(NodeMeta::Array(new))) => {
                     let keys = hierarchy::keys_found(store, &node.path, old).await?;
                     let old = ArrayMeta { keys, ..old.clone() };
-                    let target = Target::same(&old, new)?;
+                    let target = CopyTarget::same(&old, new)?;
                     let array =
                         |meta: &ArrayMeta| array(store, &node.path, meta, &options.context.share_of(4));
                     recode::verify(&run, &array(&old)?, &array(&target.meta)?, &target).await.map_err(at)?;
@@ -369,7 +370,7 @@ impl Moved {
         if self.0.is_empty() {
             return Ok(());
         }
-        let content = Source::new(store, path, nodes.iter().map(|n| (n.path.as_str(), &n.meta))).exact();
+        let content = NodeSource::new(store, path, nodes.iter().map(|n| (n.path.as_str(), &n.meta))).exact();
         let before = content.json(&store.to_string()).await?;
         let options = CopyOptions::default();
         let single = Single::new(&options, 0).with_journal(journal, false);

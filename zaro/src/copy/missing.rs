@@ -4,7 +4,7 @@
 //! that a copy may have another one (see [`convert::missing`](crate::meta::convert::missing)). What is missing in the
 //! source is written out then, and reads as before in either version.
 
-use super::Run;
+use super::CopyRun;
 use super::blocks::Blocks;
 use crate::array::{Array, ReadOptions, Selection, WriteOptions};
 use crate::error::Result;
@@ -17,7 +17,7 @@ const REMOTE: usize = 16;
 
 /// Writes the chunks that `made`, an array of the same chunks as `source`, lacks, if they would read as something else
 /// there.
-pub(super) async fn write(source: &Array, made: &Array, run: Option<&Run<'_>>) -> Result<()> {
+pub(super) async fn write(source: &Array, made: &Array, run: Option<&CopyRun<'_>>) -> Result<()> {
     let meta = made.meta();
     if meta.fill == source.meta().fill {
         return Ok(());

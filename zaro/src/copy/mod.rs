@@ -33,8 +33,8 @@ use crate::coords::Query;
 use crate::error::{Error, Result};
 use crate::group::{Node, OpenOptions, Zarr};
 use crate::hierarchy::{self, Existing, Room};
-use crate::journal::{DOCUMENTS, Intent, Journal, Source, Work};
-use crate::meta::create::Layout;
+use crate::journal::{DOCUMENTS, Intent, Journal, NodeSource, Work};
+use crate::meta::create::MemoryLayout;
 use crate::meta::path::{join, normal, shown};
 use crate::meta::write::Stored;
 use crate::meta::{
@@ -53,7 +53,7 @@ pub use notes::{Note, conversion_notes};
 use plan::{nodes, plan};
 #[cfg(feature = "image")]
 pub(crate) use single::Single;
-use target::Target;
+use target::CopyTarget;
 
 /// Lengths of chunks or shards.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -129,7 +129,7 @@ pub struct CopyOptions {
     /// The codecs, in encoding order; see [`parse_codecs`](crate::meta::parse_codecs) for their text form.
     pub codecs: Option<Vec<CodecMeta>>,
     /// The order of elements in a chunk.
-    pub layout: Option<Layout>,
+    pub layout: Option<MemoryLayout>,
     /// How keys of chunks are made.
     pub keys: KeysOption,
     /// The type of elements, for numbers; other elements are an error, or stay as they are where a group is copied. An
@@ -164,10 +164,10 @@ impl CopyOptions {
                 Json::Object(named.iter().map(|(name, n)| (name.clone(), Json::int(n))).collect())
             }
         };
-        let layout = |layout: &Layout| match layout {
-            Layout::C => Json::string("C"),
-            Layout::F => Json::string("F"),
-            Layout::Axes(axes) => Json::Array(axes.iter().map(Json::int).collect()),
+        let layout = |layout: &MemoryLayout| match layout {
+            MemoryLayout::C => Json::string("C"),
+            MemoryLayout::F => Json::string("F"),
+            MemoryLayout::Axes(axes) => Json::Array(axes.iter().map(Json::int).collect()),
         };
         let mut options = Json::object();
         let mut set = |name: &str, value: Option<Json>| {
@@ -207,7 +207,7 @@ pub struct Copied {
 }
 
 /// Where a copy is on its way.
-struct Run<'a> {
+struct CopyRun<'a> {
     options: &'a CopyOptions,
     memory: usize,
     meter: Meter,
@@ -215,7 +215,7 @@ struct Run<'a> {
     journal: Option<&'a Journal>,
 }
 
-impl Run<'_> {
+impl CopyRun<'_> {
     /// Fails if the copy was stopped, or lost its place to another one.
     async fn check(&self) -> Result<()> {
         self.options.task.check()?;
@@ -245,19 +245,19 @@ impl Run<'_> {
 }
 
 /// One node of the source, and what becomes of it.
-struct Step {
+struct CopyStep {
     /// Its path in the destination.
     to: String,
     node: Node,
     /// For an array.
-    copy: Option<(Array, Target)>,
+    copy: Option<(Array, CopyTarget)>,
     /// What is to be the same in another version.
     kept: convert::Kept,
     /// What the attribute `coordinates` of a group is to be, if that is another than in the source.
     coordinates: Option<String>,
 }
 
-impl Step {
+impl CopyStep {
     /// The attributes of a group in the copy.
     fn attributes(&self, group: &GroupMeta) -> Json {
         let mut attributes = (*group.attributes).clone();
@@ -283,7 +283,7 @@ pub async fn copy(
     let _operation = Operation::begin("copy", store);
     let to = normal(to_path)?;
     let room = Room::find(store, &to, options.existing).await?;
-    let planned = Planned::of(source, from_path, room.store(), room.path(), options).await?;
+    let planned = PlannedCopy::of(source, from_path, room.store(), room.path(), options).await?;
     planned.check_place(store, &to).await?;
     if options.verify {
         planned.verify_meaning()?;
@@ -295,7 +295,7 @@ pub async fn copy(
         let wanted: HashSet<&str> = planned.steps.iter().map(|s| s.node.path.as_str()).collect();
         again.retain(|node| wanted.contains(node.path.as_str()));
     }
-    planned.content().same_documents(&Source::new(
+    planned.content().same_documents(&NodeSource::new(
         source.store(),
         &planned.from,
         again.iter().map(|n| (n.path.as_str(), &n.meta)),
@@ -353,7 +353,7 @@ pub(crate) async fn copy_within(
     if journal.done(&part) > 0 {
         return Ok(());
     }
-    let planned = Planned::of(source, from_path, store, to_path, options).await?;
+    let planned = PlannedCopy::of(source, from_path, store, to_path, options).await?;
     planned.check_place(store, &planned.to).await?;
     planned.run(journal, resumed).await?;
     planned.publish(journal, resumed).await?;
@@ -361,7 +361,7 @@ pub(crate) async fn copy_within(
 }
 
 /// A copy that can be made.
-struct Planned<'a> {
+struct PlannedCopy<'a> {
     source: &'a SharedStore,
     mode: crate::meta::Mode,
     store: &'a SharedStore,
@@ -369,12 +369,12 @@ struct Planned<'a> {
     to: String,
     options: &'a CopyOptions,
     consolidate: bool,
-    steps: Vec<Step>,
+    steps: Vec<CopyStep>,
     /// Coordinates that lie above what is copied.
     above: BTreeSet<String>,
 }
 
-impl<'a> Planned<'a> {
+impl<'a> PlannedCopy<'a> {
     /// Looks at the source, and fails if the copy cannot be made.
     async fn of(
         source: &'a Zarr,
@@ -443,25 +443,25 @@ impl<'a> Planned<'a> {
         Ok(copied)
     }
 
-    fn arrays(&self) -> impl Iterator<Item = (&Step, &Array, &Target)> {
+    fn arrays(&self) -> impl Iterator<Item = (&CopyStep, &Array, &CopyTarget)> {
         self.steps.iter().filter_map(|s| s.copy.as_ref().map(|(array, target)| (s, array, target)))
     }
 
     /// An array of the copy, which nobody sees before it is whole: its documents come last.
-    fn making(&self, step: &Step, target: &Target) -> Result<Array> {
+    fn making(&self, step: &CopyStep, target: &CopyTarget) -> Result<Array> {
         let context = &self.options.context.share_of(4);
         Array::new(self.store.clone(), &step.to, target.meta.clone(), self.mode, Vec::new(), context)
     }
 
-    fn start<'r>(&'r self, journal: Option<&'r Journal>, total: u64) -> Run<'r> {
+    fn start<'r>(&'r self, journal: Option<&'r Journal>, total: u64) -> CopyRun<'r> {
         let meter = self.options.task.meter(Unit::Bytes, total);
-        Run { options: self.options, memory: self.options.context.memory(), meter, journal }
+        CopyRun { options: self.options, memory: self.options.context.memory(), meter, journal }
     }
 
     /// What is copied.
-    fn content(&self) -> Source<'_> {
+    fn content(&self) -> NodeSource<'_> {
         let nodes = self.steps.iter().map(|s| (s.node.path.as_str(), &s.node.meta));
-        Source::new(self.source, &self.from, nodes)
+        NodeSource::new(self.source, &self.from, nodes)
     }
 
     async fn intent(&self, name: &str) -> Result<Intent> {
@@ -570,7 +570,7 @@ impl<'a> Planned<'a> {
     }
 
     /// The documents of a node of the copy.
-    fn stored(&self, step: &Step) -> Result<(Format, Stored)> {
+    fn stored(&self, step: &CopyStep) -> Result<(Format, Stored)> {
         Ok(match (&step.node.meta, &step.copy) {
             (NodeMeta::Array(old), Some((_, target))) if *old != target.meta => {
                 (target.meta.format, write::array(&target.meta)?)
@@ -631,7 +631,7 @@ impl<'a> Planned<'a> {
 }
 
 /// Reads the documents of the copy, own and consolidated ones, and fails unless they mean what those of the source do.
-async fn verify_documents(store: &SharedStore, steps: &[Step]) -> Result<()> {
+async fn verify_documents(store: &SharedStore, steps: &[CopyStep]) -> Result<()> {
     let consolidated = Zarr::from_store(store.clone(), OpenOptions::default()).await?;
     // Those of a group above are not of this copy.
     let is_root = steps.first().is_some_and(|step| step.to.is_empty());

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use super::target::Target;
-use super::{CopyOptions, Step, is_image, kept};
+use super::target::CopyTarget;
+use super::{CopyOptions, CopyStep, is_image, kept};
 use crate::array::Array;
 use crate::coords::Part;
 use crate::error::{Error, ErrorKind, Result};
@@ -49,7 +49,7 @@ pub(super) async fn plan(
     from: &str,
     to: &str,
     options: &CopyOptions,
-) -> Result<(Vec<Step>, BTreeSet<String>)> {
+) -> Result<(Vec<CopyStep>, BTreeSet<String>)> {
     // A quarter for what the reader keeps; blocks and what is encoded have the rest.
     let context = options.context.share_of(4);
     let (mut nodes, own) = nodes(source, from).await?;
@@ -80,13 +80,13 @@ pub(super) async fn plan(
                 let mode = source.options().mode;
                 let store = source.store().clone();
                 let array = Array::new(store, &node.path, meta.clone(), mode, Vec::new(), &context)?;
-                let target = Target::of(&array, part.arrays.get(&node.path), options, kept, in_group)
+                let target = CopyTarget::of(&array, part.arrays.get(&node.path), options, kept, in_group)
                     .map_err(|e| e.with_node(shown(&node.path)))?;
                 Some((array, target))
             }
         };
         let coordinates = part.named_by_groups.get(&node.path).cloned();
-        steps.push(Step { to, node, copy, kept, coordinates });
+        steps.push(CopyStep { to, node, copy, kept, coordinates });
     }
     Ok((steps, part.above))
 }

@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use super::Run;
-use super::blocks::{Blocks, CopyRoute, Cutting};
+use super::CopyRun;
+use super::blocks::{BlockCutting, Blocks, CopyRoute};
 use super::cells;
-use super::scratch::Scratch;
-use super::target::{Region, Target};
+use super::scratch::ScratchFolder;
+use super::target::{CopyRegion, CopyTarget};
 use crate::array::{Array, ReadOptions, Selection, Slab, WriteOptions};
 use crate::context::Context;
 use crate::error::{Error, Result};
@@ -19,21 +19,21 @@ use crate::task::{self, Gaps, Task, Unit, lock};
 const AT_ONCE: usize = 2;
 
 /// Fails if there is not enough memory for this copy.
-pub(super) fn check(run: &Run<'_>, source: &Array, made: &Array, target: &Target) -> Result<()> {
+pub(super) fn check(run: &CopyRun<'_>, source: &Array, made: &Array, target: &CopyTarget) -> Result<()> {
     if cells::cell(run, source, made, target).is_some() {
         return Ok(());
     }
     let (from, to) = (target.region.chunks(source.meta()), made.meta().grid.largest());
     let size = source.meta().data_type.size().max(made.meta().data_type.size());
-    Cutting { shape: made.shape(), from: &from, to: &to, size }.way(run.memory / 6).map(drop)
+    BlockCutting { shape: made.shape(), from: &from, to: &to, size }.way(run.memory / 6).map(drop)
 }
 
 /// Copies the elements that `target` takes of `source` to `made`.
-pub(super) async fn copy(run: &Run<'_>, source: &Array, made: &Array, target: &Target) -> Result<()> {
+pub(super) async fn copy(run: &CopyRun<'_>, source: &Array, made: &Array, target: &CopyTarget) -> Result<()> {
     let from = target.region.chunks(source.meta());
     let to = made.meta().grid.largest();
     let size = item_size(run, source, made).await?;
-    let cutting = Cutting { shape: made.shape(), from: &from, to: &to, size };
+    let cutting = BlockCutting { shape: made.shape(), from: &from, to: &to, size };
     if let Some(cell) = cells::cell(run, source, made, target) {
         return cells::copy(run, source, made, target, &cell).await;
     }
@@ -55,14 +55,14 @@ pub(super) async fn copy(run: &Run<'_>, source: &Array, made: &Array, target: &T
                 return Ok(());
             }
             // Temporary chunks are never those of another run, which could be of other elements.
-            let scratch = Scratch::new(run.options.temporary.as_deref())?;
+            let scratch = ScratchFolder::new(run.options.temporary.as_deref())?;
             let between = between(&scratch, made.meta(), &pieces, &made.context().with_memory(1 << 20))?;
             write_blocks(run, &reading, 0, None, source, target, &between).await?;
             // What was read into temporary chunks counts as nothing: the bar is about what is written.
             run.meter.set(run.meter.done().saturating_sub(super::decoded_bytes(made.meta())?));
-            let all = Target {
+            let all = CopyTarget {
                 meta: made.meta().clone(),
-                region: Region::all(made.meta()),
+                region: CopyRegion::all(made.meta()),
                 cast: None,
                 verbatim: false,
                 coordinates: None,
@@ -74,12 +74,12 @@ pub(super) async fn copy(run: &Run<'_>, source: &Array, made: &Array, target: &T
 
 /// Reads and writes all blocks from `first` on. How many are done is noted under the name `part`.
 async fn write_blocks(
-    run: &Run<'_>,
+    run: &CopyRun<'_>,
     blocks: &Blocks,
     first: u64,
     part: Option<&str>,
     source: &Array,
-    target: &Target,
+    target: &CopyTarget,
     made: &Array,
 ) -> Result<()> {
     // Nobody else writes to temporary chunks.
@@ -106,7 +106,7 @@ async fn write_blocks(
 
 /// What an element takes in between, where it has its type of before the cast or after it. Those without a fixed size: about,
 /// but not so much that a chunk does not fit.
-async fn item_size(run: &Run<'_>, source: &Array, made: &Array) -> Result<usize> {
+async fn item_size(run: &CopyRun<'_>, source: &Array, made: &Array) -> Result<usize> {
     let size = source.meta().data_type.size().max(made.meta().data_type.size());
     if !source.meta().data_type.is_variable() {
         return Ok(size);
@@ -126,7 +126,13 @@ pub(super) fn progress_of(made: &Array, blocks: &Blocks) -> String {
 }
 
 /// The elements of the copy at `start`, as they are to be written.
-async fn read(run: &Run<'_>, source: &Array, target: &Target, start: &[u64], count: &[u64]) -> Result<Slab> {
+async fn read(
+    run: &CopyRun<'_>,
+    source: &Array,
+    target: &CopyTarget,
+    start: &[u64],
+    count: &[u64],
+) -> Result<Slab> {
     let options = ReadOptions { task: run.options.task.without_progress(), ..ReadOptions::default() };
     let mut slab = source.read(&target.region.part(start, count), &options).await?;
     let elements = num::product(count)?;
@@ -146,7 +152,12 @@ async fn read(run: &Run<'_>, source: &Array, target: &Target, start: &[u64], cou
 }
 
 /// An array of uncompressed temporary chunks.
-fn between(scratch: &Scratch, like: &ArrayMeta, pieces: &[Vec<u64>], context: &Context) -> Result<Array> {
+fn between(
+    scratch: &ScratchFolder,
+    like: &ArrayMeta,
+    pieces: &[Vec<u64>],
+    context: &Context,
+) -> Result<Array> {
     if like.data_type.is_variable() {
         return Err(Error::unsupported("elements without a fixed size cannot be cut so differently")
             .with_hint("memory", "of a greater size helps"));
@@ -170,18 +181,24 @@ fn between(scratch: &Scratch, like: &ArrayMeta, pieces: &[Vec<u64>], context: &C
 }
 
 /// Reads source and copy once more and compares them, bit for bit.
-pub(super) async fn verify(run: &Run<'_>, source: &Array, made: &Array, target: &Target) -> Result<()> {
+pub(super) async fn verify(
+    run: &CopyRun<'_>,
+    source: &Array,
+    made: &Array,
+    target: &CopyTarget,
+) -> Result<()> {
     let to = made.meta().grid.largest();
     let size = item_size(run, source, made).await?;
     let from = target.region.chunks(source.meta());
-    let cutting = Cutting { shape: made.shape(), from: &from, to: &to, size };
+    let cutting = BlockCutting { shape: made.shape(), from: &from, to: &to, size };
     let blocks = match cutting.way(run.memory / 8) {
         Ok(CopyRoute::Direct(blocks)) => blocks,
         Ok(CopyRoute::Between { write, .. }) => write,
         // Reading needs no whole chunks.
         Err(_) => cutting.smaller(run.memory / 8),
     };
-    let (blocks, quiet) = (&blocks, &Run { meter: Task::default().meter(Unit::Bytes, None::<u64>), ..*run });
+    let (blocks, quiet) =
+        (&blocks, &CopyRun { meter: Task::default().meter(Unit::Bytes, None::<u64>), ..*run });
     task::each(AT_ONCE, 0..blocks.count()?, |i| async move {
         quiet.check().await?;
         let (start, count) = blocks.place(i);

@@ -21,13 +21,13 @@ const OLD: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A folder of this run alone; removed when it is dropped.
 #[derive(Debug)]
-pub(super) struct Scratch {
+pub(super) struct ScratchFolder {
     path: PathBuf,
     /// Locked as long as we are at work.
     _lock: File,
 }
 
-impl Scratch {
+impl ScratchFolder {
     /// Makes one in `parent`, or in the system's folder for temporary files.
     pub(super) fn new(parent: Option<&Path>) -> Result<Self> {
         let parent = parent.map_or_else(std::env::temp_dir, Path::to_owned);
@@ -70,7 +70,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ScratchFolder {
     fn drop(&mut self) {
         // A folder that cannot be removed is litter, not a failed copy.
         let _ = std::fs::remove_dir_all(&self.path);
@@ -114,7 +114,10 @@ mod tests {
     #[test]
     fn every_run_has_a_folder_of_its_own() {
         let parent = tempfile::tempdir().unwrap();
-        let (a, b) = (Scratch::new(Some(parent.path())).unwrap(), Scratch::new(Some(parent.path())).unwrap());
+        let (a, b) = (
+            ScratchFolder::new(Some(parent.path())).unwrap(),
+            ScratchFolder::new(Some(parent.path())).unwrap(),
+        );
         assert_ne!(a.path(), b.path());
         for scratch in [&a, &b] {
             assert!(scratch.path().join(LOCK).is_file(), "one that is in use stays");
@@ -145,7 +148,7 @@ mod tests {
         let elsewhere = make("kept", true);
         let link = parent.path().join(name("c"));
         std::os::unix::fs::symlink(&elsewhere, &link).unwrap();
-        let scratch = Scratch::new(Some(parent.path())).unwrap();
+        let scratch = ScratchFolder::new(Some(parent.path())).unwrap();
         assert!(!dead.exists());
         for kept in [&young, &other, &elsewhere, &link, &scratch.path().to_owned()] {
             assert!(

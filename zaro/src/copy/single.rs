@@ -1,7 +1,7 @@
 //! Arrays copied one by one, for those who have a plan of their own.
 
-use super::target::{Region, Target};
-use super::{CopyOptions, Run, recode, verbatim};
+use super::target::{CopyRegion, CopyTarget};
+use super::{CopyOptions, CopyRun, recode, verbatim};
 use crate::array::Array;
 use crate::error::Result;
 use crate::journal::Journal;
@@ -9,7 +9,7 @@ use crate::task::Unit;
 
 /// A copy of several arrays, whose journal somebody else keeps.
 pub(crate) struct Single<'a> {
-    pub(super) run: Run<'a>,
+    pub(super) run: CopyRun<'a>,
     /// Whether an earlier copy is taken up: chunks that are there already stay.
     resumed: bool,
 }
@@ -56,8 +56,8 @@ impl<'a> Single<'a> {
     }
 }
 
-fn run(options: &CopyOptions, total: u64) -> Run<'_> {
-    Run {
+fn run(options: &CopyOptions, total: u64) -> CopyRun<'_> {
+    CopyRun {
         options,
         memory: options.context.memory(),
         meter: options.task.meter(Unit::Bytes, total),
@@ -65,7 +65,7 @@ fn run(options: &CopyOptions, total: u64) -> Run<'_> {
     }
 }
 
-fn all(source: &Array, made: &Array) -> Target {
-    let region = Region::all(source.meta());
-    Target { meta: made.meta().clone(), region, cast: None, verbatim: false, coordinates: None }
+fn all(source: &Array, made: &Array) -> CopyTarget {
+    let region = CopyRegion::all(source.meta());
+    CopyTarget { meta: made.meta().clone(), region, cast: None, verbatim: false, coordinates: None }
 }

@@ -5,32 +5,32 @@ use std::sync::Arc;
 use super::CopyOptions;
 use crate::array::select::Sel;
 use crate::array::{Array, Index, Selection};
-use crate::codec::registry::{self, Request};
+use crate::codec::registry::{self, CodecRequest};
 use crate::codec::{Buffer, Codec, Repr};
 use crate::coords::ArrayPart;
 use crate::error::{Error, Result};
 use crate::meta::convert::missing;
-use crate::meta::create::{Layout, NewArray};
+use crate::meta::create::{MemoryLayout, NewArray};
 use crate::meta::dtype::Float;
 use crate::meta::fill::Dialect;
 use crate::meta::{ArrayMeta, CodecMeta, DataType, Fill, Format, Json, convert, v3, write};
 
 /// The copy of one array.
 #[derive(Debug)]
-pub(super) struct Target {
+pub(super) struct CopyTarget {
     /// Its metadata.
     pub(super) meta: ArrayMeta,
     /// Where its elements come from.
-    pub(super) region: Region,
+    pub(super) region: CopyRegion,
     /// How they are changed.
-    pub(super) cast: Option<Arc<Cast>>,
+    pub(super) cast: Option<Arc<CopyCast>>,
     /// Whether its chunks are, byte for byte, those of the source.
     pub(super) verbatim: bool,
     /// What its attribute `coordinates` is, if that is another than in the source.
     pub(super) coordinates: Option<String>,
 }
 
-impl Target {
+impl CopyTarget {
     /// The copy of `array`, or of a `part` of it, in which `kept` is to be the same if it is of another version. Where a
     /// whole group is copied, another type is for its numbers alone.
     pub(super) fn of(
@@ -42,14 +42,14 @@ impl Target {
     ) -> Result<Self> {
         let source = array.meta();
         let region = match part {
-            Some(part) => Region::of_part(source, &part.indexes)?,
-            None => Region::of(source, options.region.as_ref())?,
+            Some(part) => CopyRegion::of_part(source, &part.indexes)?,
+            None => CopyRegion::of(source, options.region.as_ref())?,
         };
         let coordinates = part.and_then(|part| part.coordinates.clone());
         let format = options.format.unwrap_or(source.format);
         let cast = match &options.data_type {
             Some(to) if *to != source.data_type && (!in_group || is_number(&source.data_type)) => {
-                Some(Arc::new(Cast::new(source, to, options.clamp)?))
+                Some(Arc::new(CopyCast::new(source, to, options.clamp)?))
             }
             _ => None,
         };
@@ -121,10 +121,10 @@ impl Target {
     }
 }
 
-impl Target {
+impl CopyTarget {
     /// An array of another version, `meta`, over the chunks of `source`.
     pub(super) fn same(source: &ArrayMeta, meta: ArrayMeta) -> Result<Self> {
-        Ok(Self { meta, region: Region::all(source), cast: None, verbatim: true, coordinates: None })
+        Ok(Self { meta, region: CopyRegion::all(source), cast: None, verbatim: true, coordinates: None })
     }
 
     /// What is to be `kept`, and is not, in `new`, which was made of `old` to be this.
@@ -202,9 +202,9 @@ enum Along {
 
 /// Which part of the source is copied, along each of its dimensions.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Region(Vec<Along>);
+pub(super) struct CopyRegion(Vec<Along>);
 
-impl Region {
+impl CopyRegion {
     fn of(meta: &ArrayMeta, selection: Option<&Selection>) -> Result<Self> {
         let Some(selection) = selection else {
             return Ok(Self::all(meta));
@@ -259,9 +259,10 @@ impl Region {
         let mut new = NewArray { shape: base.shape.clone(), ..NewArray::like(&whole)? };
         new.chunks = new.chunks.map(|chunks| self.kept_of(&chunks));
         new.shards = new.shards.map(|shards| self.kept_of(&shards)).filter(|shards| !shards.is_empty());
-        if let Layout::Axes(axes) = &new.layout {
+        if let MemoryLayout::Axes(axes) = &new.layout {
             let left: Vec<usize> = self.kept_of(&(0..self.0.len()).collect::<Vec<_>>());
-            new.layout = Layout::Axes(axes.iter().filter_map(|d| left.iter().position(|l| l == d)).collect());
+            new.layout =
+                MemoryLayout::Axes(axes.iter().filter_map(|d| left.iter().position(|l| l == d)).collect());
         }
         Ok(new)
     }
@@ -351,7 +352,7 @@ fn index(start: u64, step: i64, count: u64) -> Index {
 
 /// A change of type: the codec `cast_value`, applied while copying.
 #[derive(Debug)]
-pub(super) struct Cast {
+pub(super) struct CopyCast {
     codec: Box<dyn crate::codec::ArrayToArray>,
     from: Repr,
     to: Repr,
@@ -361,7 +362,7 @@ pub(super) struct Cast {
     missing: Vec<(Fill, Fill)>,
 }
 
-impl Cast {
+impl CopyCast {
     fn new(meta: &ArrayMeta, to: &DataType, clamp: bool) -> Result<Self> {
         if !is_number(&meta.data_type) || !is_number(to) {
             return Err(Error::unsupported(format!(
@@ -440,7 +441,7 @@ impl Cast {
     }
 }
 
-impl Cast {
+impl CopyCast {
     /// Whether two elements of the old type are the same number: zero has two signs.
     fn is_number(&self, a: &[u8], b: &[u8]) -> bool {
         let zero = |x: &[u8]| {
@@ -483,7 +484,7 @@ fn cast_codec(from: &DataType, to: &DataType, clamp: bool) -> Result<Box<dyn cra
     if clamp {
         config.push(("out_of_range".to_owned(), Json::string("clamp")));
     }
-    let request = Request { name: "cast_value", config: &config, strict: false, data_type: from };
+    let request = CodecRequest { name: "cast_value", config: &config, strict: false, data_type: from };
     match registry::build(&request)? {
         Codec::Array(codec) => Ok(codec),
         _ => Err(Error::unsupported("no such cast")),

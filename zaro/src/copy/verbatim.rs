@@ -6,9 +6,9 @@ use futures::channel::mpsc;
 use futures::future::try_join_all;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 
-use super::Run;
+use super::CopyRun;
 use crate::array::Array;
-use crate::codec::Size;
+use crate::codec::OutputSize;
 use crate::context::Budget;
 use crate::error::{Error, ErrorKind, Result};
 use crate::meta::path::join;
@@ -29,7 +29,7 @@ const TOGETHER_BYTES: u64 = 1 << 20;
 
 /// Copies every chunk of `source` to the place it has in `made`. If `resumed`, those that are there with the same size
 /// are left alone.
-pub(super) async fn copy(run: &Run<'_>, source: &Array, made: &Array, resumed: bool) -> Result<()> {
+pub(super) async fn copy(run: &CopyRun<'_>, source: &Array, made: &Array, resumed: bool) -> Result<()> {
     let remote = source.store().is_remote() || made.store().is_remote();
     let budget = &Budget::new((run.memory / 2).max(1 << 20));
     let (send, receive) = mpsc::channel(1024);
@@ -72,7 +72,7 @@ fn batches(some: Vec<Announced>) -> Vec<Vec<Announced>> {
 }
 
 async fn several(
-    run: &Run<'_>,
+    run: &CopyRun<'_>,
     source: &Array,
     made: &Array,
     some: Vec<Announced>,
@@ -160,7 +160,7 @@ async fn put(made: &Array, key: &str, bytes: Bytes, task: &Task) -> Result<()> {
 /// Fails if a chunk cannot have so many bytes: then the server sent something else.
 fn check_size(source: &Array, size: usize) -> Result<()> {
     let right = match source.chain().encoded_size() {
-        Size::Exact(wanted) if source.meta().grid.regular_shape().is_some() => size == wanted,
+        OutputSize::Exact(wanted) if source.meta().grid.regular_shape().is_some() => size == wanted,
         _ => size > 0,
     };
     match right {

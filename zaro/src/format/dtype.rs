@@ -2,7 +2,7 @@
 
 use super::element;
 use crate::error::{Error, ErrorKind, Result, usage};
-use crate::meta::dtype::{DataType, Endian, Field};
+use crate::meta::dtype::{DataType, Endian, StructField};
 use crate::meta::finding::{Findings, Mode};
 use crate::meta::json::Json;
 use crate::meta::{Fill, typestr, v3};
@@ -49,7 +49,7 @@ pub fn for_people(data_type: &DataType) -> String {
             data_type.to_string().replace("numpy.", "").replace('(', "[").replace(')', "]")
         }
         DataType::Struct(fields) => {
-            let field = |f: &Field| format!("{}: {}", f.name, for_people(&f.data_type));
+            let field = |f: &StructField| format!("{}: {}", f.name, for_people(&f.data_type));
             format!("struct({})", fields.iter().map(field).collect::<Vec<_>>().join(", "))
         }
         DataType::SubArray(t, shape) => format!("{}{shape:?}", for_people(t)),

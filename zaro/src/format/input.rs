@@ -7,7 +7,7 @@ use super::cast::Cast;
 use super::csv::Table;
 use super::json;
 use super::npy::Header;
-use super::raw::{Origin, Stream};
+use super::raw::{RawOrigin, Stream};
 use crate::array::windows::{Cutting, View};
 use crate::array::{Order, Slab};
 use crate::blocking;
@@ -22,9 +22,9 @@ use crate::num;
 #[derive(Debug)]
 pub enum Input {
     /// A numpy file, of which the header has been read.
-    Npy(Header, Origin),
+    Npy(Header, RawOrigin),
     /// Bare elements, little-endian.
-    Raw(Origin),
+    Raw(RawOrigin),
     /// Lines of cells.
     Csv(Table),
     /// Nested lists.
@@ -33,17 +33,17 @@ pub enum Input {
 
 impl Input {
     /// A numpy file.
-    pub fn npy(mut origin: Origin) -> Result<Self> {
+    pub fn npy(mut origin: RawOrigin) -> Result<Self> {
         Ok(Self::Npy(Header::read(&mut origin)?, origin))
     }
 
     /// Lines of cells, read whole.
-    pub fn csv(origin: Origin) -> Result<Self> {
+    pub fn csv(origin: RawOrigin) -> Result<Self> {
         Ok(Self::Csv(Table::parse(&origin.read_all()?)?))
     }
 
     /// Nested lists, read whole.
-    pub fn json(origin: Origin) -> Result<Self> {
+    pub fn json(origin: RawOrigin) -> Result<Self> {
         Ok(Self::Json(Json::parse(&origin.read_all()?)?.value))
     }
 
@@ -62,7 +62,7 @@ impl Input {
 
     /// The shape of what is added along `axis` of an array, if it shows.
     pub fn appended_shape(&mut self, meta: &ArrayMeta, axis: usize) -> Result<Option<Vec<u64>>> {
-        if let Self::Raw(Origin::File(_, size)) = self {
+        if let Self::Raw(RawOrigin::File(_, size)) = self {
             // As many whole steps as there are bytes for; the size is checked when it is read.
             let mut shape = meta.shape.clone();
             if let Some(n) = shape.get_mut(axis) {

@@ -19,7 +19,7 @@ const MAX_EMPTY: u64 = 1 << 20;
 
 /// Writes nested lists.
 #[derive(Debug)]
-pub struct Lists {
+pub struct JsonLists {
     style: Style,
     /// For each dimension, how many elements one of its lists holds.
     strides: Vec<u64>,
@@ -28,7 +28,7 @@ pub struct Lists {
     text: String,
 }
 
-impl Lists {
+impl JsonLists {
     /// Times as ISO 8601 if `iso`.
     #[must_use]
     pub fn new(iso: bool) -> Self {
@@ -36,7 +36,7 @@ impl Lists {
     }
 }
 
-impl Sink for Lists {
+impl Sink for JsonLists {
     fn begin(&mut self, layout: &Layout, out: &mut dyn Write) -> Result<()> {
         self.strides.clear();
         let mut stride = 1u64;
@@ -187,7 +187,7 @@ mod tests {
             width: 0,
         };
         let mut out = Vec::new();
-        let mut sink = Lists::new(false);
+        let mut sink = JsonLists::new(false);
         sink.begin(&layout, &mut out).unwrap();
         for piece in pieces {
             let shape = [num::u64_of(piece.len())];

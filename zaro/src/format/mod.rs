@@ -33,11 +33,11 @@ use std::io::Write;
 pub use colormap::Colormap;
 pub use csv::{Column, Csv, Table};
 pub use input::{Elements, Input};
-pub use json::Lists as JsonLists;
+pub use json::JsonLists;
 pub use npy::Npy;
 #[cfg(feature = "image")]
 pub use picture::{Drawing, Picture};
-pub use raw::{Origin as RawOrigin, Raw};
+pub use raw::{Raw, RawOrigin};
 
 use crate::array::{Order, Slab};
 use crate::error::Result;

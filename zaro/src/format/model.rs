@@ -2,9 +2,9 @@
 
 use super::value::{self, Style};
 use crate::group::Node;
-use crate::meta::dtype::{DataType, Field, TimeUnit};
+use crate::meta::dtype::{DataType, StructField, TimeUnit};
 use crate::meta::float;
-use crate::meta::grid::Axis;
+use crate::meta::grid::ChunkAxis;
 use crate::meta::json::Json;
 use crate::meta::{ArrayMeta, CodecMeta, NodeMeta, path};
 
@@ -63,9 +63,9 @@ fn head(node: &Node) -> Json {
 /// For each dimension: the length of every chunk, or one number if they are equal. Long runs of equal chunks are
 /// `[length, count]`, as the metadata have them.
 fn varying(a: &ArrayMeta) -> Json {
-    let axis = |axis: &Axis| match axis {
-        Axis::Regular(n) => Json::int(n),
-        Axis::Varying(runs) => {
+    let axis = |axis: &ChunkAxis| match axis {
+        ChunkAxis::Regular(n) => Json::int(n),
+        ChunkAxis::Varying(runs) => {
             let mut lengths = Vec::new();
             for run in runs.iter() {
                 match run.count {
@@ -130,8 +130,9 @@ pub(crate) fn data_type(t: &DataType) -> Json {
         DataType::DateTime(unit, scale) => time("numpy.datetime64", *unit, *scale),
         DataType::TimeDelta(unit, scale) => time("numpy.timedelta64", *unit, *scale),
         DataType::Struct(fields) => {
-            let field =
-                |f: &Field| Json::from([("name", (&f.name).into()), ("data_type", data_type(&f.data_type))]);
+            let field = |f: &StructField| {
+                Json::from([("name", (&f.name).into()), ("data_type", data_type(&f.data_type))])
+            };
             named("struct", Json::from([("fields", fields.iter().map(field).collect())]))
         }
         DataType::SubArray(inner, shape) => {

@@ -37,20 +37,20 @@ pub(super) fn no_fixed_size(t: &DataType, form: &str) -> Error {
 }
 
 /// Where elements come from.
-pub enum Origin {
+pub enum RawOrigin {
     /// A file, and its size: any part of it can be read.
     File(File, u64),
     /// A pipe: only what comes next can be read.
     Pipe(Box<dyn Read + Send>),
 }
 
-impl std::fmt::Debug for Origin {
+impl std::fmt::Debug for RawOrigin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(if matches!(self, Self::File(..)) { "File" } else { "Pipe" })
     }
 }
 
-impl Origin {
+impl RawOrigin {
     /// The file at `path`.
     pub fn open(path: &Path) -> Result<Self> {
         let fault = |e: std::io::Error| Error::from(e).within(path.display());
@@ -71,7 +71,7 @@ impl Origin {
     }
 }
 
-impl Read for Origin {
+impl Read for RawOrigin {
     fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
         match self {
             Self::File(file, _) => file.read(buf),
@@ -83,7 +83,7 @@ impl Read for Origin {
 /// Elements of a fixed size, in a shape and an order.
 #[derive(Debug)]
 pub struct Stream {
-    origin: Origin,
+    origin: RawOrigin,
     /// The byte at which the elements begin.
     begin: u64,
     /// The type, and the byte order of its numbers.
@@ -101,7 +101,7 @@ impl Stream {
     /// Elements that begin `begin` bytes into the origin, which has been read that far. A file must hold all of them and, if
     /// it is `exact`, nothing else.
     pub fn new(
-        origin: Origin,
+        origin: RawOrigin,
         begin: u64,
         stored: TypeStr,
         order: Order,
@@ -111,7 +111,7 @@ impl Stream {
         let data_type = stored.fixed()?.clone();
         let wanted = num::product(&shape)?.checked_mul(num::u64_of(data_type.size()));
         let wanted = wanted.ok_or_else(|| invalid!("no file holds {shape:?} of {data_type}"))?;
-        if let Origin::File(_, size) = &origin {
+        if let RawOrigin::File(_, size) = &origin {
             let held = size.saturating_sub(begin);
             if held < wanted || (exact && held != wanted) {
                 return Err(usage!(
@@ -125,7 +125,7 @@ impl Stream {
     /// Whether any part can be read; else only what comes next.
     #[must_use]
     pub fn is_seekable(&self) -> bool {
-        matches!(self.origin, Origin::File(..))
+        matches!(self.origin, RawOrigin::File(..))
     }
 
     /// The elements of a window, little-endian, in the stream's order. From a pipe, windows must come one after the other.
@@ -135,7 +135,7 @@ impl Stream {
         let length = count.checked_mul(size).ok_or_else(|| Error::invalid("a box beyond all memory"))?;
         let mut bytes = vec![0; length];
         match &mut self.origin {
-            Origin::Pipe(pipe) => {
+            RawOrigin::Pipe(pipe) => {
                 pipe.read_exact(&mut bytes).map_err(short)?;
                 self.left = self.left.saturating_sub(num::u64_of(length));
                 if self.left == 0 {
@@ -143,7 +143,7 @@ impl Stream {
                     self.end()?;
                 }
             }
-            Origin::File(file, _) => {
+            RawOrigin::File(file, _) => {
                 for (from, out) in runs(&self.shape, window, self.order, size)?.zip_with(&mut bytes) {
                     file.seek(SeekFrom::Start(self.begin.saturating_add(from)))?;
                     file.read_exact(out).map_err(short)?;
@@ -161,7 +161,7 @@ impl Stream {
     /// Fails if a pipe still holds something, which then was not what it was taken for.
     pub fn end(&mut self) -> Result<()> {
         let mut one = [0u8];
-        if let Origin::Pipe(pipe) = &mut self.origin
+        if let RawOrigin::Pipe(pipe) = &mut self.origin
             && pipe.read(&mut one)? > 0
         {
             let message = format!("there is more input than {:?} of {}", self.shape, self.data_type);

@@ -63,7 +63,7 @@ pub fn print(block: &Slab, shape: &[u64], mark: &Mark, out: &mut dyn Write) -> R
         align_points(&mut cells);
     }
     let width = cells.iter().map(|c| c.chars().count()).max().unwrap_or(0);
-    let mut table = Table {
+    let mut table = TextTable {
         cells: cells.iter(),
         shown: &block.shape,
         shape,
@@ -95,7 +95,7 @@ fn align_points(cells: &mut [String]) {
     }
 }
 
-struct Table<'a> {
+struct TextTable<'a> {
     cells: std::slice::Iter<'a, String>,
     shown: &'a [u64],
     shape: &'a [u64],
@@ -107,7 +107,7 @@ struct Table<'a> {
     out: &'a mut dyn Write,
 }
 
-impl Table<'_> {
+impl TextTable<'_> {
     /// Prints everything below dimension `depth`.
     fn level(&mut self, depth: usize) -> Result<()> {
         let (Some(shown), Some(extent)) = (self.shown.get(depth).copied(), self.shape.get(depth).copied())

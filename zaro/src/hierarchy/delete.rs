@@ -212,7 +212,7 @@ async fn prove_from(store: &SharedStore, path: &str, unfinished: bool) -> Result
         let listing = store.list(&at).await?;
         proved.empty &= listing.objects.is_empty() && listing.prefixes.is_empty();
         check_idle(store, &at, &listing).await?;
-        let place = Place::read(store, &at, &listing, unfinished).await?;
+        let place = NodeFolder::read(store, &at, &listing, unfinished).await?;
         foreign.extend(listing.objects.iter().filter(|n| !place.owns(n)).map(|n| join(&at, n)));
         for name in &listing.prefixes {
             let below = join(&at, name);
@@ -256,7 +256,7 @@ async fn foreign_below(
     store: &SharedStore,
     at: &str,
     below: &str,
-    place: &Place,
+    place: &NodeFolder,
     foreign: &mut Vec<String>,
 ) -> Result<()> {
     let owns = |key: &str| place.owns(key.strip_prefix(at).unwrap_or(key).trim_start_matches('/'));
@@ -278,7 +278,7 @@ async fn foreign_below(
 }
 
 /// A folder, and what in it is of a Zarr.
-struct Place {
+struct NodeFolder {
     folder: String,
     /// Documents that are metadata.
     documents: Vec<&'static str>,
@@ -290,7 +290,7 @@ struct Place {
     document: Option<Bytes>,
 }
 
-impl Place {
+impl NodeFolder {
     async fn read(store: &SharedStore, at: &str, listing: &Listing, unfinished: bool) -> Result<Self> {
         let mut place = Self {
             folder: at.rsplit('/').next().unwrap_or(at).to_owned(),

@@ -27,7 +27,7 @@ use crate::array::{Array, Guard, ReadOptions, Selection, Slab};
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::journal::Turn;
-use crate::meta::grid::Axis;
+use crate::meta::grid::ChunkAxis;
 use crate::meta::path::{join, normal, shown};
 use crate::meta::{ArrayMeta, ChunkKeys, Findings, Format, Json, Mode, NodeMeta, edit, v2, v3};
 use crate::num;
@@ -73,7 +73,7 @@ pub async fn resize_by(
         Err(e) => {
             // What fails has not happened: perhaps the groups above could not be told. Nothing was cleared yet.
             if let Some((from, to)) = &noted {
-                let undone = async { Document::of(store, &path).await?.put_back(to, from).await };
+                let undone = async { ArrayDocument::of(store, &path).await?.put_back(to, from).await };
                 if undone.await.is_err() {
                     turn.leave().await;
                     return Err(
@@ -100,14 +100,14 @@ pub async fn resize_by(
 }
 
 /// Clears what lies outside an array that became shorter, or what a resize that was killed left there.
-async fn clear_outside(document: &Document, old: Array, new: &Array) -> Result<()> {
+async fn clear_outside(document: &ArrayDocument, old: Array, new: &Array) -> Result<()> {
     let mut limit = new.shape().to_vec();
     let outer = if old.shape() == limit { beyond(new).await? } else { old };
     if outer.shape().iter().zip(&limit).all(|(outer, inner)| outer <= inner) {
         return Ok(());
     }
     for _ in 0..ATTEMPTS {
-        let document = Document { limit: limit.clone(), ..document.clone() };
+        let document = ArrayDocument { limit: limit.clone(), ..document.clone() };
         if trim(&outer, &document).await? {
             return Ok(());
         }
@@ -137,7 +137,7 @@ pub async fn waits_for(store: &SharedStore, path: &str) -> Result<Option<String>
 
 /// The turn to change the shape of the array at `path`. Fails if there is none, before anything is put there.
 async fn taken(store: &SharedStore, path: &str) -> Result<Turn> {
-    Document::of(store, path).await?;
+    ArrayDocument::of(store, path).await?;
     let turn = Turn::take(store, path).await?;
     // Whoever works on all of it says so, and then looks for turns; so this looks after it has taken one.
     check_settled(store, path).await?;
@@ -152,7 +152,7 @@ pub struct Appending {
     /// The first new position along the dimension that grows.
     pub start: u64,
     before: Vec<u64>,
-    document: Document,
+    document: ArrayDocument,
     turn: Turn,
 }
 
@@ -168,7 +168,7 @@ pub async fn append(
     alone: bool,
 ) -> Result<Appending> {
     let path = normal(path)?;
-    let document = Document::of(store, &path).await?;
+    let document = ArrayDocument::of(store, &path).await?;
     let turn = if alone { Turn::alone() } else { taken(store, &path).await? };
     let old = document.array(document.read().await?.0)?;
     let before = old.shape().to_vec();
@@ -188,7 +188,7 @@ pub async fn append(
     check_covered(&old, &shape)?;
     let meta = ArrayMeta { shape, ..old.meta().clone() };
     let array = Array::new(store.clone(), &path, meta, Mode::Tolerant, Vec::new(), old.context())?;
-    let document = Document { limit: before.clone(), ..document };
+    let document = ArrayDocument { limit: before.clone(), ..document };
     if !trim(&array, &document).await? {
         return Err(document.placed(changed_meanwhile()));
     }
@@ -198,7 +198,7 @@ pub async fn append(
 /// Fails if the chunks do not reach so far: a grid that lists them ends with them.
 fn check_covered(old: &Array, shape: &[u64]) -> Result<()> {
     let covered =
-        |(n, axis): (&u64, &Axis)| n.checked_sub(1).is_none_or(|last| axis.chunk_at(last).is_some());
+        |(n, axis): (&u64, &ChunkAxis)| n.checked_sub(1).is_none_or(|last| axis.chunk_at(last).is_some());
     if shape.iter().zip(old.meta().grid.axes()).all(covered) {
         return Ok(());
     }
@@ -218,7 +218,7 @@ impl Appending {
     /// Clears what was written, as far as that can be done: for who could not write all of it.
     pub async fn give_up(self) -> Result<()> {
         self.turn.check().await?;
-        let document = Document { limit: self.before.clone(), ..self.document.clone() };
+        let document = ArrayDocument { limit: self.before.clone(), ..self.document.clone() };
         trim(&self.array, &document).await?;
         self.turn.end().await
     }
@@ -290,7 +290,7 @@ fn grown(shape: &[u64], axis: usize, count: u64) -> Result<Vec<u64>> {
 
 /// The document of an array, and what it may say while something outside is cleared.
 #[derive(Debug, Clone)]
-struct Document {
+struct ArrayDocument {
     store: SharedStore,
     path: String,
     key: String,
@@ -300,7 +300,7 @@ struct Document {
     limit: Vec<u64>,
 }
 
-impl Document {
+impl ArrayDocument {
     async fn of(store: &SharedStore, path: &str) -> Result<Self> {
         check_settled(store, path).await?;
         let NodeMeta::Array(meta) = need(store, path).await?.meta else {
@@ -382,13 +382,13 @@ impl Document {
 }
 
 struct Reshaped {
-    document: Document,
+    document: ArrayDocument,
     old: Array,
     new: Array,
 }
 
 /// A change of shape: from what, and to what.
-type Change = (Vec<u64>, Vec<u64>);
+type PendingChange = (Vec<u64>, Vec<u64>);
 
 /// Puts the document with another shape, until nobody came between. If it is to be noted `before` it changes, what comes into
 /// sight is cleared.
@@ -396,9 +396,9 @@ async fn reshape(
     store: &SharedStore,
     path: &str,
     shape: impl Fn(&[u64]) -> Result<Vec<u64>>,
-    mut before: Option<(&Turn, &mut Option<Change>)>,
+    mut before: Option<(&Turn, &mut Option<PendingChange>)>,
 ) -> Result<Reshaped> {
-    let document = Document::of(store, path).await?;
+    let document = ArrayDocument::of(store, path).await?;
     let placed = |e: Error| document.placed(e);
     for _ in 0..ATTEMPTS {
         let (read, tag) = document.read().await?;
@@ -415,7 +415,7 @@ async fn reshape(
         if let Some((turn, noted)) = &mut before {
             **noted = Some((old.shape().to_vec(), new.shape().to_vec()));
             turn.note(old.shape(), new.shape()).await?;
-            let document = Document { limit: old.shape().to_vec(), ..document.clone() };
+            let document = ArrayDocument { limit: old.shape().to_vec(), ..document.clone() };
             if !trim(&new, &document).await? {
                 continue;
             }
@@ -472,7 +472,7 @@ async fn beyond(array: &Array) -> Result<Array> {
 
 /// Clears what of `array` lies outside the document's limit; `false` if the document says by now that the array is
 /// longer than that.
-async fn trim(array: &Array, document: &Document) -> Result<bool> {
+async fn trim(array: &Array, document: &ArrayDocument) -> Result<bool> {
     let meta = array.meta();
     let counts = meta.grid.counts(&meta.shape);
     // Chunks before these, along each dimension, lie wholly inside.
@@ -547,7 +547,7 @@ fn outside(counts: &[u64], whole: &[u64]) -> Vec<Vec<u64>> {
 }
 
 /// Clears what of a chunk lies outside the document's limit, if it is there; `false` as [`trim`].
-async fn clear(array: &Array, index: &[u64], document: &Document) -> Result<bool> {
+async fn clear(array: &Array, index: &[u64], document: &ArrayDocument) -> Result<bool> {
     let meta = array.meta();
     let store = array.store();
     let places: Vec<(u64, u64)> =
@@ -595,7 +595,7 @@ async fn remove(
     key: &str,
     index: &[u64],
     places: &[(u64, u64)],
-    document: &Document,
+    document: &ArrayDocument,
 ) -> Result<bool> {
     let store = array.store();
     for _ in 0..ATTEMPTS {
@@ -641,7 +641,13 @@ async fn remove(
 }
 
 /// Writes fill value to a part of one chunk, unless that is what it holds already or the document has grown.
-async fn fill(array: &Array, start: &[u64], count: &[u64], document: &Document, whole: bool) -> Result<bool> {
+async fn fill(
+    array: &Array,
+    start: &[u64],
+    count: &[u64],
+    document: &ArrayDocument,
+    whole: bool,
+) -> Result<bool> {
     let selection = Selection::start_count(start, count);
     let meta = array.meta();
     let slab = Slab::filled(&meta.data_type, &meta.fill, count)?;

@@ -27,7 +27,7 @@ const DOCUMENTS: [&str; 5] = ["zarr.json", ".zarray", ".zgroup", ".zattrs", ".zm
 
 /// What a journal says once the new chunks are there.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Change {
+pub(crate) struct PendingChange {
     /// The new documents, that of the root last.
     pub(crate) put: Vec<(String, Json)>,
     /// The keys of the old ones, that of the root first.
@@ -36,7 +36,7 @@ pub(crate) struct Change {
     pub(crate) chunks: Vec<Chunks>,
 }
 
-impl Change {
+impl PendingChange {
     /// Its members in a journal.
     pub(crate) fn members(&self) -> [(&'static str, Json); 3] {
         let put = |(key, document): &(String, Json)| {
@@ -202,10 +202,10 @@ impl Chunks {
 mod tests {
     use super::*;
 
-    fn parsed(put: &str, delete: &str, more: &str) -> Option<Change> {
+    fn parsed(put: &str, delete: &str, more: &str) -> Option<PendingChange> {
         let put = format!(r#"[{{"key": "{put}", "document": {{"zarr_format": 2}}}}]"#);
         let text = format!(r#"{{"zarr_format": 2, "nodes": 1, "put": {put}, "delete": ["{delete}"]{more}}}"#);
-        Change::parse(&Json::parse(text.as_bytes()).unwrap().value, "g")
+        PendingChange::parse(&Json::parse(text.as_bytes()).unwrap().value, "g")
     }
 
     #[test]
@@ -216,7 +216,7 @@ mod tests {
             assert_eq!(change.chunks.len(), 1);
             let again: Vec<(&str, Json)> = change.members().into();
             let json = Json::Object(again.into_iter().map(|(n, v)| (n.to_owned(), v)).collect());
-            let again = Change::parse(&json, "g").unwrap();
+            let again = PendingChange::parse(&json, "g").unwrap();
             assert_eq!((again.put, again.delete, again.chunks), (change.put, change.delete, change.chunks));
         }
         assert!(parsed("g/.zgroup", "g/zarr.json", "").is_some());

@@ -11,19 +11,19 @@ use async_trait::async_trait;
 use crate::array::{Array, Index, Order, ReadOptions, Selection, Values, WriteOptions};
 use crate::context::Context;
 use crate::copy::Blocks;
-use crate::create::{List, New};
+use crate::create::{New, NodeList};
 use crate::error::{Error, ErrorKind, Result, usage};
 use crate::group::Zarr;
 use crate::hierarchy::{self, Existing};
 use crate::image::find::{self, Image};
 use crate::image::model::{Axis, LabelColor, Labels, Level, Multiscale};
 use crate::image::pyramid::{self, Factors, Method, PyramidOptions};
-use crate::image::source::{AXES, Source};
-use crate::image::version::Version;
+use crate::image::source::{AXES, ImageSource};
+use crate::image::version::ImageVersion;
 use crate::image::{document, parse};
 use crate::journal::Journal;
 use crate::meta::create::NewArray;
-use crate::meta::edit::Attributes;
+use crate::meta::edit::AttributesEdit;
 use crate::meta::path::{ancestors, join, name_fault, normal, shown};
 use crate::meta::{CodecMeta, DataType, Json};
 use crate::num;
@@ -36,7 +36,7 @@ pub enum LabelSource {
     /// An array, and its axes; none to take the names of its dimensions, or the last ones of the image.
     Array(Box<Array>, Vec<Axis>),
     /// A file.
-    File(Arc<Source>),
+    File(Arc<ImageSource>),
 }
 
 /// How to add labels. What is left out becomes what people expect.
@@ -171,7 +171,7 @@ struct LabelJob<'a> {
 }
 
 #[async_trait]
-impl List for LabelJob<'_> {
+impl NodeList for LabelJob<'_> {
     async fn tell(&self, there: bool) -> Result<()> {
         self.edit_list(there).await
     }
@@ -180,7 +180,7 @@ impl List for LabelJob<'_> {
 impl LabelJob<'_> {
     async fn run(&self) -> Result<Added> {
         let version = self.image.version;
-        if self.options.as_mask && version > Version::V01 {
+        if self.options.as_mask && version > ImageVersion::V01 {
             return Err(Error::usage(format!(
                 "masks were before OME-Zarr 0.1, and this image is of {version}"
             ))
@@ -209,7 +209,7 @@ impl LabelJob<'_> {
             codecs: self.options.codecs.clone(),
             ..NewArray::default()
         };
-        if self.options.shards.is_some() && version < Version::V05 {
+        if self.options.shards.is_some() && version < ImageVersion::V05 {
             return Err(usage!("OME-Zarr {version} has no shards; 0.5 has"));
         }
         document::prepare(&mut new, version, axes);
@@ -464,7 +464,7 @@ impl LabelJob<'_> {
         let labels = Labels { source: Some(self.up()), ..self.options.labels.clone() };
         let attributes = document::image(version, &multiscale, None, Some(&labels));
         let set = attributes.members().unwrap_or_default().to_vec();
-        hierarchy::edit_attributes(hidden, "", &Attributes::Patch { set, unset: Vec::new() }).await?;
+        hierarchy::edit_attributes(hidden, "", &AttributesEdit::Patch { set, unset: Vec::new() }).await?;
         let options = PyramidOptions {
             method: Some(Method::Mode),
             factors: Factors::Levels(pyramid::follow(shape, shapes)),
@@ -510,7 +510,7 @@ impl LabelJob<'_> {
             names.push(self.name.clone());
         }
         let version = self.image.version;
-        if version < Version::V05 {
+        if version < ImageVersion::V05 {
             changed.set(key, names);
             return Ok(changed);
         }

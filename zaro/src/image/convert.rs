@@ -21,18 +21,18 @@ use crate::image::document;
 use crate::image::model::{Axis, Channel, ColorModel, Level, Multiscale, Omero, Window};
 use crate::image::pyramid::{self, Method, PyramidOptions};
 use crate::image::render::default_colors;
-use crate::image::source::{C, Source, X, Y, Z, metadata_only};
-use crate::image::version::Version;
+use crate::image::source::{C, ImageSource, X, Y, Z, metadata_only};
+use crate::image::version::ImageVersion;
 use crate::journal::Journal;
 use crate::meta::create::NewArray;
-use crate::meta::edit::Attributes;
+use crate::meta::edit::AttributesEdit;
 use crate::meta::path::{join, normal};
 use crate::meta::{CodecMeta, DataType, Json};
 use crate::num;
 use crate::store::StoreExt as _;
 use crate::store::{Condition, SharedStore};
 use crate::task::{self, Meter, Operation, Task, Unit, lock};
-use extent::Extent;
+use extent::ValueRange;
 
 /// The bytes of a chunk that nobody has chosen, about.
 const CHUNK_BYTES: u64 = 1 << 20;
@@ -47,7 +47,7 @@ const CHUNK_SIDE: u64 = 1024;
 #[derive(Debug, Clone, Default)]
 pub struct ConvertOptions {
     /// The version to write; 0.5 if it is not said.
-    pub version: Option<Version>,
+    pub version: Option<ImageVersion>,
     /// The shape of a chunk, in the order of the image's axes. If fewer are given, those before them are 1.
     pub chunks: Option<Vec<u64>>,
     /// The shape of a shard, in the same form; none if it is not said. From 0.5 on.
@@ -112,17 +112,17 @@ impl Converted {
 /// Makes an image of each source at `path`: of one the image itself, of several a `bioformats2raw.layout` with the images 0,
 /// 1, 2 in it. Blocks until it is done.
 pub async fn convert(
-    sources: &[Arc<Source>],
+    sources: &[Arc<ImageSource>],
     store: &SharedStore,
     path: &str,
     options: &ConvertOptions,
 ) -> Result<Vec<Converted>> {
     let _operation = Operation::begin("image convert", store);
-    let version = options.version.unwrap_or(Version::V05);
-    if !matches!(version, Version::V04 | Version::V05 | Version::V06) {
+    let version = options.version.unwrap_or(ImageVersion::V05);
+    if !matches!(version, ImageVersion::V04 | ImageVersion::V05 | ImageVersion::V06) {
         return Err(usage!("images are made in version 0.4, 0.5 or 0.6, not {version}"));
     }
-    if version < Version::V05 && options.shards.is_some() {
+    if version < ImageVersion::V05 && options.shards.is_some() {
         return Err(usage!("OME-Zarr {version} has no shards; 0.5 has"));
     }
     if options.levels == Some(0) {
@@ -131,7 +131,7 @@ pub async fn convert(
     if !store.is_writable() {
         return Err(Error::unsupported("this kind of store cannot be written to").with_store(store));
     }
-    let bytes = |s: &Source| {
+    let bytes = |s: &ImageSource| {
         num::product(&s.sizes)?.checked_mul(num::u64_of(s.data_type.size())).ok_or_else(too_large)
     };
     let total = sources.iter().try_fold(0u64, |n, s| Ok::<_, Error>(n.saturating_add(bytes(s)?)))?;
@@ -158,7 +158,7 @@ pub async fn convert(
         list: &(),
     };
     let place = new.take().await?;
-    let job = Making { job: &job, store: &place.hidden, journal: &place.journal };
+    let job = ClaimedPlace { job: &job, store: &place.hidden, journal: &place.journal };
     let made = match (sources, plans.as_slice()) {
         ([source], [plan]) => job.image(source, plan, "").await.map(|one| vec![one]),
         _ => job.collection(sources, &plans).await,
@@ -172,7 +172,7 @@ pub async fn convert(
 }
 
 /// Decodes the first pixel and the last.
-fn probe(source: &Source) -> Result<()> {
+fn probe(source: &ImageSource) -> Result<()> {
     if source.sizes.contains(&0) {
         return Ok(());
     }
@@ -187,13 +187,13 @@ fn too_large() -> Error {
 
 /// A conversion under way.
 struct ConvertJob<'a> {
-    version: Version,
+    version: ImageVersion,
     options: &'a ConvertOptions,
     meter: Arc<Meter>,
 }
 
 /// What an image will be like.
-struct Plan {
+struct ConvertPlan {
     /// Which of t, c, z, y, x it has.
     used: Vec<usize>,
     axes: Vec<Axis>,
@@ -202,7 +202,7 @@ struct Plan {
 }
 
 impl ConvertJob<'_> {
-    fn plan(&self, source: &Source) -> Result<Plan> {
+    fn plan(&self, source: &ImageSource) -> Result<ConvertPlan> {
         let used = source.used(self.options.keep_axes);
         let mut axes = source.axes(&used);
         let of = |i: &usize| source.scale.get(*i).copied().flatten().unwrap_or(1.0);
@@ -240,7 +240,7 @@ impl ConvertJob<'_> {
             }
         };
         let shards = match shards {
-            None if self.options.sharded && self.version >= Version::V05 => {
+            None if self.options.sharded && self.version >= ImageVersion::V05 => {
                 default_shards(&chunks, &shape, num::u64_of(source.data_type.size()))
             }
             shards => shards,
@@ -259,7 +259,7 @@ impl ConvertJob<'_> {
         if self.options.levels != Some(1) {
             pyramid::check(&meta, &axes, &self.levels(&array))?;
         }
-        Ok(Plan { used, axes, scale, array })
+        Ok(ConvertPlan { used, axes, scale, array })
     }
 
     /// How smaller levels are made.
@@ -278,13 +278,13 @@ impl ConvertJob<'_> {
 }
 
 /// The same, in the place that was taken for it.
-struct Making<'a> {
+struct ClaimedPlace<'a> {
     job: &'a ConvertJob<'a>,
     store: &'a SharedStore,
     journal: &'a Journal,
 }
 
-impl<'a> std::ops::Deref for Making<'a> {
+impl<'a> std::ops::Deref for ClaimedPlace<'a> {
     type Target = ConvertJob<'a>;
 
     fn deref(&self) -> &ConvertJob<'a> {
@@ -292,8 +292,8 @@ impl<'a> std::ops::Deref for Making<'a> {
     }
 }
 
-impl Making<'_> {
-    async fn image(&self, source: &Arc<Source>, plan: &Plan, path: &str) -> Result<Converted> {
+impl ClaimedPlace<'_> {
+    async fn image(&self, source: &Arc<ImageSource>, plan: &ConvertPlan, path: &str) -> Result<Converted> {
         let format = self.version.format();
         hierarchy::create_group(self.store, path, format, &Json::object(), Existing::Refuse).await?;
         let array =
@@ -327,10 +327,10 @@ impl Making<'_> {
     /// Gives a group its attributes.
     async fn describe(&self, path: &str, attributes: Json) -> Result<()> {
         let Json::Object(members) = attributes else { return Ok(()) };
-        hierarchy::edit_attributes(self.store, path, &Attributes::Replace(members)).await
+        hierarchy::edit_attributes(self.store, path, &AttributesEdit::Replace(members)).await
     }
 
-    async fn smaller(&self, source: &Source, plan: &Plan, path: &str) -> Result<Vec<Vec<u64>>> {
+    async fn smaller(&self, source: &ImageSource, plan: &ConvertPlan, path: &str) -> Result<Vec<Vec<u64>>> {
         let before = self.meter.done();
         let mut options = self.levels(&plan.array);
         if self.meter.is_watched() {
@@ -343,7 +343,11 @@ impl Making<'_> {
         Ok(built.levels.into_iter().map(|(_, shape)| shape).collect())
     }
 
-    async fn collection(&self, sources: &[Arc<Source>], plans: &[Plan]) -> Result<Vec<Converted>> {
+    async fn collection(
+        &self,
+        sources: &[Arc<ImageSource>],
+        plans: &[ConvertPlan],
+    ) -> Result<Vec<Converted>> {
         let format = self.version.format();
         let empty = Json::object();
         hierarchy::create_group(self.store, "", format, &empty, Existing::Refuse).await?;
@@ -362,13 +366,18 @@ impl Making<'_> {
     }
 
     /// Writes all pixels of the largest level; says between which values those of each channel are.
-    async fn pixels(&self, source: &Arc<Source>, plan: &Plan, array: &Array) -> Result<Vec<Extent>> {
+    async fn pixels(
+        &self,
+        source: &Arc<ImageSource>,
+        plan: &ConvertPlan,
+        array: &Array,
+    ) -> Result<Vec<ValueRange>> {
         let outer = plan.array.shards.as_ref().or(plan.array.chunks.as_ref());
         let outer = five(&plan.used, outer.map(Vec::as_slice).unwrap_or_default());
-        let blocks = Blocks::new(source, outer, &self.options.context)?;
+        let blocks = ConvertBlocks::new(source, outer, &self.options.context)?;
         let size = num::u64_of(source.data_type.size());
         let channels = num::usize_of(source.sizes[C])?;
-        let extents = &Arc::new(Mutex::new(Extent::of_channels(&source.data_type, channels)));
+        let extents = &Arc::new(Mutex::new(ValueRange::of_channels(&source.data_type, channels)));
         let options = &WriteOptions {
             alone: true,
             blank: true,
@@ -419,15 +428,15 @@ fn five(used: &[usize], list: &[u64]) -> [u64; 5] {
 }
 
 /// The blocks that are read and written together.
-struct Blocks {
+struct ConvertBlocks {
     all: copy::Blocks,
     /// How many are under way at a time.
     workers: usize,
 }
 
-impl Blocks {
+impl ConvertBlocks {
     /// Of whole chunks or shards of the shape `outer`.
-    fn new(source: &Source, outer: [u64; 5], context: &Context) -> Result<Self> {
+    fn new(source: &ImageSource, outer: [u64; 5], context: &Context) -> Result<Self> {
         let sizes = source.sizes;
         let size = num::u64_of(source.data_type.size().max(1));
         let memory = num::u64_of(context.memory());
@@ -500,7 +509,7 @@ fn set_pixel_size(used: &[usize], sizes: &[f64], scale: &mut [f64]) -> Result<()
 }
 
 /// Chunks of about 1 MiB: planes, or parts of them, of 1024 by 1024; of small planes several along z.
-fn default_chunks(source: &Source, used: &[usize]) -> Vec<u64> {
+fn default_chunks(source: &ImageSource, used: &[usize]) -> Vec<u64> {
     let [.., z, y, x] = source.sizes;
     let size = num::u64_of(source.data_type.size().max(1));
     let side = if size <= 2 { CHUNK_SIDE } else { CHUNK_SIDE / 2 };
@@ -553,14 +562,14 @@ fn dividing(chunk: u64, shard: u64) -> u64 {
 
 /// How it is drawn: as the file says; where it says nothing, between values that nearly all pixels lie between, in colours that
 /// can be told apart.
-fn omero(source: &Source, name: &str, extents: &[Extent]) -> Omero {
+fn omero(source: &ImageSource, name: &str, extents: &[ValueRange]) -> Omero {
     let colors = default_colors(extents.len());
     let top = match &source.data_type {
         DataType::UInt(8) => Some(255.0),
         DataType::UInt(16) => Some(65535.0),
         _ => None,
     };
-    let channel = |(i, extent): (usize, &Extent)| {
+    let channel = |(i, extent): (usize, &ValueRange)| {
         let mut channel = source
             .channels
             .get(i)

@@ -6,7 +6,7 @@
 use crate::image::model::{
     Axis, AxisKind, Channel, ColorModel, LabelColor, Labels, Level, Multiscale, Omero,
 };
-use crate::image::version::Version;
+use crate::image::version::ImageVersion;
 use crate::meta::create::NewArray;
 use crate::meta::{ChunkKeys, Json};
 
@@ -36,7 +36,7 @@ pub(crate) fn number(x: f64) -> Json {
 }
 
 /// An object that begins with the version, if the documents of this version have one there.
-pub(crate) fn versioned(version: Version, has_one: bool) -> Json {
+pub(crate) fn versioned(version: ImageVersion, has_one: bool) -> Json {
     let mut out = Json::object();
     set_known(&mut out, "version", has_one.then(|| version.text()));
     out
@@ -44,8 +44,8 @@ pub(crate) fn versioned(version: Version, has_one: bool) -> Json {
 
 /// Attributes of a group from OME's members: below `ome` with the version since 0.5, else as they are.
 #[must_use]
-pub(crate) fn group(version: Version, members: Vec<(String, Json)>) -> Json {
-    if version < Version::V05 {
+pub(crate) fn group(version: ImageVersion, members: Vec<(String, Json)>) -> Json {
+    if version < ImageVersion::V05 {
         return Json::Object(members);
     }
     let mut ome = versioned(version, true);
@@ -58,7 +58,7 @@ pub(crate) fn group(version: Version, members: Vec<(String, Json)>) -> Json {
 /// The attributes of an image's group.
 #[must_use]
 pub fn image(
-    version: Version,
+    version: ImageVersion,
     multiscale: &Multiscale,
     omero: Option<&Omero>,
     labels: Option<&Labels>,
@@ -71,14 +71,14 @@ pub fn image(
 
 /// One item of `multiscales`.
 #[must_use]
-pub(crate) fn multiscale(version: Version, m: &Multiscale) -> Json {
-    let mut out = versioned(version, version < Version::V05);
+pub(crate) fn multiscale(version: ImageVersion, m: &Multiscale) -> Json {
+    let mut out = versioned(version, version < ImageVersion::V05);
     set_known(&mut out, "name", m.name.as_deref());
     match version {
-        Version::Seed | Version::V01 | Version::V02 => {}
-        Version::V03 => out.set("axes", m.axes.iter().map(|a| &a.name).collect::<Json>()),
-        Version::V04 | Version::V05 => out.set("axes", axes(version, &m.axes)),
-        Version::V06 => {
+        ImageVersion::Seed | ImageVersion::V01 | ImageVersion::V02 => {}
+        ImageVersion::V03 => out.set("axes", m.axes.iter().map(|a| &a.name).collect::<Json>()),
+        ImageVersion::V04 | ImageVersion::V05 => out.set("axes", axes(version, &m.axes)),
+        ImageVersion::V06 => {
             let system = Json::from([("name", INTRINSIC.into()), ("axes", axes(version, &m.axes))]);
             out.set("coordinateSystems", vec![system]);
         }
@@ -89,27 +89,27 @@ pub(crate) fn multiscale(version: Version, m: &Multiscale) -> Json {
     out
 }
 
-fn axes(version: Version, axes: &[Axis]) -> Json {
+fn axes(version: ImageVersion, axes: &[Axis]) -> Json {
     let item = |axis: &Axis| {
         let mut out = Json::from([("name", (&axis.name).into())]);
         set_known(&mut out, "type", axis.kind.text());
         set_known(&mut out, "unit", axis.unit.as_deref());
-        let discrete = version == Version::V06 && axis.kind == AxisKind::Channel;
+        let discrete = version == ImageVersion::V06 && axis.kind == AxisKind::Channel;
         set_known(&mut out, "discrete", discrete.then_some(true));
         out
     };
     axes.iter().map(item).collect()
 }
 
-fn dataset(version: Version, level: &Level, rank: usize) -> Json {
+fn dataset(version: ImageVersion, level: &Level, rank: usize) -> Json {
     let mut out = Json::from([("path", (&level.path).into())]);
-    if version < Version::V04 {
+    if version < ImageVersion::V04 {
         return out;
     }
     let ones = vec![1.0; rank];
     let scale = level.scale.as_deref().unwrap_or(&ones);
     let mut list = transforms(scale, level.translation.as_deref().unwrap_or_default());
-    if version >= Version::V06 {
+    if version >= ImageVersion::V06 {
         let output = Json::from([("name", INTRINSIC.into())]);
         list = vec![between(list, ("path", (&level.path).into()), Some(output))];
     }
@@ -143,8 +143,8 @@ pub(crate) fn between(steps: Vec<Json>, input: (&str, Json), output: Option<Json
 
 /// `omero`.
 #[must_use]
-pub(crate) fn omero(version: Version, omero: &Omero) -> Json {
-    let mut out = versioned(version, version < Version::V05);
+pub(crate) fn omero(version: ImageVersion, omero: &Omero) -> Json {
+    let mut out = versioned(version, version < ImageVersion::V05);
     set_known(&mut out, "name", omero.name.as_deref());
     out.set("channels", omero.channels.iter().map(channel).collect::<Json>());
     let mut rdefs = Json::object();
@@ -182,9 +182,9 @@ pub fn hex([r, g, b]: [u8; 3]) -> String {
 
 /// `image-label`.
 #[must_use]
-pub(crate) fn image_label(version: Version, labels: &Labels) -> Json {
+pub(crate) fn image_label(version: ImageVersion, labels: &Labels) -> Json {
     // The text of 0.5 still asks for a version here; 0.6 has it in one place only.
-    let mut out = versioned(version, version < Version::V06);
+    let mut out = versioned(version, version < ImageVersion::V06);
     if !labels.colors.is_empty() {
         out.set("colors", labels.colors.iter().map(label_color).collect::<Json>());
     }
@@ -209,12 +209,12 @@ pub(crate) fn mask_colors(colors: &[LabelColor]) -> Json {
 }
 
 /// Makes a new array one that the version allows: its format, its chunk keys, the names of its dimensions.
-pub fn prepare(array: &mut NewArray, version: Version, axes: &[Axis]) {
+pub fn prepare(array: &mut NewArray, version: ImageVersion, axes: &[Axis]) {
     array.format = version.format();
     // In the arrays of 0.3 the names are `_ARRAY_DIMENSIONS`.
-    let named = version >= Version::V05 || version == Version::V03;
+    let named = version >= ImageVersion::V05 || version == ImageVersion::V03;
     array.dimension_names = named.then(|| axes.iter().map(|a| Some(a.name.clone())).collect());
-    if version < Version::V05 {
+    if version < ImageVersion::V05 {
         array.keys = version.separator().map(|separator| ChunkKeys { prefixed: false, separator });
         array.shards = None;
     }
@@ -260,20 +260,20 @@ mod tests {
     #[test]
     fn what_is_written_is_read_back_in_every_version_that_can_say_it() {
         let (multiscale, omero) = sample();
-        for version in [Version::V04, Version::V05, Version::V06] {
+        for version in [ImageVersion::V04, ImageVersion::V05, ImageVersion::V06] {
             let read = parse::group(&image(version, &multiscale, Some(&omero), None));
             assert_eq!(read.version, Some(version));
             assert_eq!(read.multiscales, std::slice::from_ref(&multiscale), "{version}");
             assert_eq!(read.omero.as_ref(), Some(&omero));
         }
-        let read = parse::group(&image(Version::V03, &multiscale, None, None));
+        let read = parse::group(&image(ImageVersion::V03, &multiscale, None, None));
         assert_eq!(read.multiscales[0].axes.iter().map(|a| a.name.as_str()).collect::<String>(), "cyx");
         assert_eq!(read.multiscales[0].levels[1].scale, None);
     }
 
     #[test]
     fn numbers_are_as_short_as_they_can_be() {
-        let text = image(Version::V05, &sample().0, Some(&sample().1), None).to_string();
+        let text = image(ImageVersion::V05, &sample().0, Some(&sample().1), None).to_string();
         for part in [r#""end":200,"#, r#""start":1.5"#, r#""color":"00ABFF""#, r#""scale":[1.0,0.5,0.5]"#] {
             let bare = text.replace(' ', "");
             assert!(bare.contains(part.trim_end_matches(',')), "{part} in {text}");
@@ -287,7 +287,7 @@ mod tests {
             properties: vec![],
             source: Some("../../".into()),
         };
-        for version in [Version::V01, Version::V04, Version::V05, Version::V06] {
+        for version in [ImageVersion::V01, ImageVersion::V04, ImageVersion::V05, ImageVersion::V06] {
             let read = parse::group(&image(version, &sample().0, None, Some(&label)));
             assert_eq!(read.label.as_ref(), Some(&label));
         }

@@ -10,7 +10,7 @@ use crate::hierarchy;
 use crate::image::document::{self, hex, number, set_known, versioned};
 use crate::image::find::{self, Image};
 use crate::image::model::{AxisKind, Channel, ColorModel, Family, LabelColor, Multiscale, Window, integers};
-use crate::image::version::{self, Version};
+use crate::image::version::{self, ImageVersion};
 use crate::image::{parse, render};
 use crate::meta::path::shown;
 use crate::meta::{DataType, Json};
@@ -127,14 +127,14 @@ impl Edit {
 
 /// What the arrays of an image say that is needed to change its attributes.
 #[derive(Debug, Clone)]
-pub struct Frame {
+pub struct ImageArrays {
     /// The names and kinds of its axes, and its extents.
     pub axes: Vec<(String, AxisKind, u64)>,
     /// The type of its pixels.
     pub data_type: DataType,
 }
 
-impl Frame {
+impl ImageArrays {
     /// Looks at the first level of the pyramid that is edited.
     pub async fn of(zarr: &Zarr, image: &Image, multiscale: Option<&str>) -> Result<Self> {
         let multiscale = image.multiscale(multiscale)?;
@@ -160,7 +160,7 @@ impl Frame {
 }
 
 /// The attributes of an image's group, changed.
-pub fn apply(attributes: &Json, version: Version, frame: &Frame, edit: &Edit) -> Result<Json> {
+pub fn apply(attributes: &Json, version: ImageVersion, frame: &ImageArrays, edit: &Edit) -> Result<Json> {
     let mut changed = attributes.clone();
     version::edit_ome(&mut changed, |ome| {
         if edit.name.is_some() || !edit.pixel_sizes.is_empty() || !edit.units.is_empty() {
@@ -188,14 +188,14 @@ fn chosen(all: &[Json], name: Option<&str>) -> usize {
     all.iter().position(named).unwrap_or(0)
 }
 
-fn multiscale(one: &mut Json, version: Version, edit: &Edit) -> Result<()> {
+fn multiscale(one: &mut Json, version: ImageVersion, edit: &Edit) -> Result<()> {
     if let Some(name) = &edit.name {
         one.set("name", Json::string(name.as_str()));
     }
     if edit.pixel_sizes.is_empty() && edit.units.is_empty() {
         return Ok(());
     }
-    if version < Version::V04 {
+    if version < ImageVersion::V04 {
         return Err(unsupported!(
             "OME-Zarr {version} has no pixel sizes and units; bring the image to 0.4 or later first"
         )
@@ -294,7 +294,7 @@ impl Stretch {
     }
 }
 
-fn omero(old: Option<Json>, version: Version, frame: &Frame, edit: &Edit) -> Result<Json> {
+fn omero(old: Option<Json>, version: ImageVersion, frame: &ImageArrays, edit: &Edit) -> Result<Json> {
     let count = num::usize_of(frame.channels())?;
     let range = integers(&frame.data_type).unwrap_or((0, 1));
     let (low, high) = (num::f64_of_i128(range.0), num::f64_of_i128(range.1));
@@ -303,7 +303,7 @@ fn omero(old: Option<Json>, version: Version, frame: &Frame, edit: &Edit) -> Res
         window: Window { start: Some(low), end: Some(high), min: Some(low), max: Some(high) },
         ..Channel::default()
     };
-    let mut omero = old.unwrap_or_else(|| versioned(version, version < Version::V05));
+    let mut omero = old.unwrap_or_else(|| versioned(version, version < ImageVersion::V05));
     let mut channels = omero.list("channels").to_vec();
     // A version that wants colours and windows of every channel gets them of those that are added here, too.
     for i in channels.len()..count {
@@ -400,7 +400,7 @@ fn set_window(one: &mut Json, change: &Window) -> Result<()> {
 pub async fn edit(store: &SharedStore, path: &str, edit: &Edit) -> Result<()> {
     let zarr = hierarchy::open(store).await?;
     let image = find::image_at(&zarr, path).await?;
-    let frame = Frame::of(&zarr, &image, edit.multiscale.as_deref()).await?;
+    let frame = ImageArrays::of(&zarr, &image, edit.multiscale.as_deref()).await?;
     let changed = |old: &Json| apply(old, image.version, &frame, edit);
     change(store, &image.path, changed).await?;
     if edit.pixel_sizes.is_empty() && edit.units.is_empty() {
@@ -422,7 +422,7 @@ pub async fn edit(store: &SharedStore, path: &str, edit: &Edit) -> Result<()> {
         });
         let units = edit.units.iter().filter(|(name, _)| has(name)).cloned();
         let same = Edit { pixel_sizes: sizes.collect(), units: units.collect(), ..Edit::default() };
-        let frame = Frame::of(&zarr, &label, None).await?;
+        let frame = ImageArrays::of(&zarr, &label, None).await?;
         change(store, &label.path, |old| apply(old, label.version, &frame, &same)).await?;
     }
     Ok(())
@@ -452,7 +452,8 @@ pub async fn edit_colors(store: &SharedStore, path: &str, name: &str, colors: &[
         }
         version::edit_ome(&mut changed, |ome| {
             let old = ome.get("image-label").filter(|l| l.members().is_some()).cloned();
-            let mut inner = old.unwrap_or_else(|| versioned(image.version, image.version < Version::V06));
+            let mut inner =
+                old.unwrap_or_else(|| versioned(image.version, image.version < ImageVersion::V06));
             let mut list = inner.list("colors").to_vec();
             for color in colors {
                 let same = |c: &Json| c.get("label-value").and_then(Json::as_i128) == Some(color.value);

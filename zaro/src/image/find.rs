@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result, usage};
 use crate::group::{Node, Zarr};
 use crate::image::model::{self, Axis, Group, Labels, Level, Multiscale, Omero, Plate, Well};
 use crate::image::parse;
-use crate::image::version::{self, Stated, Version};
+use crate::image::version::{self, ImageVersion, Stated};
 use crate::meta::path::{join, shown};
 use crate::meta::{Format, Json, NodeMeta};
 use crate::store::JOURNAL;
@@ -19,7 +19,7 @@ pub struct Image {
     /// The path of its group.
     pub path: String,
     /// Its version.
-    pub version: Version,
+    pub version: ImageVersion,
     /// Whether the document does not say so.
     pub assumed: bool,
     /// Its pyramids; there is at least one, with at least one level.
@@ -61,7 +61,7 @@ pub enum Found {
         /// The plate.
         plate: Plate,
         /// Its version.
-        version: Version,
+        version: ImageVersion,
     },
     /// A well.
     Well {
@@ -70,7 +70,7 @@ pub enum Found {
         /// The well.
         well: Well,
         /// Its version.
-        version: Version,
+        version: ImageVersion,
     },
     /// Several images one beside the other: a `bioformats2raw.layout`, or a group of labels.
     Collection {
@@ -79,7 +79,7 @@ pub enum Found {
         /// The paths of the images, in order.
         images: Vec<String>,
         /// Its version.
-        version: Version,
+        version: ImageVersion,
     },
 }
 
@@ -327,14 +327,14 @@ pub(crate) async fn version_of(
     format: Format,
     attributes: &Json,
     group: &Group,
-) -> Result<(Version, bool)> {
+) -> Result<(ImageVersion, bool)> {
     let has_masks = || async {
         let node = node_at(zarr, &join(path, "masks")).await?;
         Ok::<_, Error>(node.is_some_and(|node| matches!(node.meta, NodeMeta::Group(_))))
     };
     match version::stated(attributes) {
         // The seed's writers called theirs 0.1, too, and what tells is that it has masks.
-        Stated::Known(Version::V01, _) if has_masks().await? => Ok((Version::Seed, false)),
+        Stated::Known(ImageVersion::V01, _) if has_masks().await? => Ok((ImageVersion::Seed, false)),
         Stated::Known(version, _) => Ok((version, false)),
         // A group of labels is of the version of its image.
         Stated::Nothing if group.listed.is_some() && group.multiscales.is_empty() => {

@@ -32,8 +32,8 @@ pub use model::{
     Acquisition, Axis, AxisKind, Channel, ColorModel, Family as CurveFamily, Field as WellField, LabelColor,
     Labels, Level, Multiscale, Omero, Plate, Well, WellPlace, Window as ChannelWindow,
 };
-pub use source::{Source as ImageSource, SourceOptions as ImageSourceOptions, open as open_sources};
+pub use source::{ImageSource, ImageSourceOptions, open as open_sources};
 pub use summary::{
     LabelSummary, LevelSummary, Overview as ImageOverview, PyramidSummary, Summary as ImageSummary,
 };
-pub use version::Version as ImageVersion;
+pub use version::ImageVersion;

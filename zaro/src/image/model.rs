@@ -1,6 +1,6 @@
 //! The one model of images: what every version says, in the words of the newest.
 
-use crate::image::version::Version;
+use crate::image::version::ImageVersion;
 use crate::meta::{DataType, Json};
 
 /// What an axis is.
@@ -319,7 +319,7 @@ pub struct Well {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Group {
     /// The version, if it is stated and known.
-    pub version: Option<Version>,
+    pub version: Option<ImageVersion>,
     /// The pyramids.
     pub multiscales: Vec<Multiscale>,
     /// How they are drawn.

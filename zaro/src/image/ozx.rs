@@ -14,13 +14,13 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 
 use crate::error::{Error, Hint, Result, invalid, usage};
 use crate::group::Zarr;
-use crate::image::version::{self, Stated, Version};
+use crate::image::version::{self, ImageVersion, Stated};
 use crate::meta::path::shown;
 use crate::meta::{ArrayMeta, Format, Json, NodeMeta};
 use crate::num::u64_of;
 use crate::store::local::{check_space, temporary_folder};
 use crate::store::zip::ZipStore;
-use crate::store::zip::create::{Arrangement, Form, ZipCreateStore};
+use crate::store::zip::create::{Arrangement, ZipCreateStore, ZipForm};
 use crate::store::{
     ByteRange, Condition, GetOptions, KeyEntry, Object, ObjectMeta, Put, Store, StoreExt as _, check_key,
 };
@@ -68,7 +68,7 @@ pub fn comment(version: &str) -> String {
 
 /// How an `.ozx` is written into which entries are put in any order.
 #[must_use]
-pub fn form() -> Form {
+pub fn form() -> ZipForm {
     let comment = |root: Option<&[u8]>| {
         let root = root.and_then(|bytes| Json::parse(bytes).ok()).map(|document| document.value);
         match root.as_ref().and_then(|r| r.get("attributes")).map(version::stated) {
@@ -77,7 +77,7 @@ pub fn form() -> Form {
         }
     };
     let arranged = Arrangement { place: |key| place(key).0, comment };
-    Form { zip64: true, comment: String::new(), in_order: false, arranged: Some(arranged) }
+    ZipForm { zip64: true, comment: String::new(), in_order: false, arranged: Some(arranged) }
 }
 
 /// Whether an array is one entry for many chunks, or small enough not to matter.
@@ -111,7 +111,7 @@ pub async fn pack(zarr: &Zarr, path: &str, target: &Path, memory: usize) -> Resu
     all.retain(|entry| !OLD.contains(&entry.key.rsplit('/').next().unwrap_or_default()));
     let left_out = u64_of(found.saturating_sub(all.len()));
     all.sort_by(|a, b| place(&a.key).cmp(&place(&b.key)));
-    let form = Form { zip64: true, comment: comment(&version), in_order: true, arranged: None };
+    let form = ZipForm { zip64: true, comment: comment(&version), in_order: true, arranged: None };
     let archive = ZipCreateStore::create_as(target, form)?;
     check_space(archive.free_space(), all.iter().fold(0, |n: u64, e| n.saturating_add(e.size)))?;
     let at_once = memory.checked_div(usize::try_from(PIECE).unwrap_or(usize::MAX)).unwrap_or(1);
@@ -172,7 +172,7 @@ async fn packable(zarr: &Zarr, path: &str) -> Result<String> {
             .with_node(shown(path)));
     }
     match stated {
-        Stated::Known(version, text) if version >= Version::V05 => Ok(text),
+        Stated::Known(version, text) if version >= ImageVersion::V05 => Ok(text),
         Stated::Unknown(text) => Ok(text),
         Stated::Known(_, text) => Err(invalid!("an .ozx holds OME-Zarr 0.5 or later, and this says {text}")
             .or_hint(Hint::operation("image validate", "tells more"))
@@ -223,7 +223,7 @@ pub async fn unpack(archive: &ZipStore, target: &Path) -> Result<Unpacked> {
         )
         .with_store(archive));
     }
-    let folder = Folder::beside(target)?;
+    let folder = PendingFolder::beside(target)?;
     let mut done = Unpacked { files: 0, bytes: 0 };
     for entry in archive.entries() {
         check_key(entry.name)?;
@@ -257,9 +257,9 @@ pub async fn unpack(archive: &ZipStore, target: &Path) -> Result<Unpacked> {
 
 /// A folder that is removed unless it gets its name.
 #[derive(Debug)]
-struct Folder(PathBuf);
+struct PendingFolder(PathBuf);
 
-impl Folder {
+impl PendingFolder {
     fn beside(target: &Path) -> Result<Self> {
         let parent = target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if target.file_name().is_none() {
@@ -278,7 +278,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for PendingFolder {
     fn drop(&mut self) {
         if !self.0.as_os_str().is_empty() {
             // What cannot be removed now is left under its odd name.

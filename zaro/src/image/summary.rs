@@ -8,7 +8,7 @@ use crate::group::Zarr;
 use crate::image::document;
 use crate::image::find::{self, Found, Image, LabelImage};
 use crate::image::model::{Axis, LabelColor, Level, Multiscale, WellPlace};
-use crate::image::version::Version;
+use crate::image::version::ImageVersion;
 use crate::meta::path::join;
 use crate::meta::{DataType, Json};
 use crate::num;
@@ -149,10 +149,10 @@ impl Summary {
         Json::from([
             ("path", (&image.path).into()),
             ("version", image.version.text().into()),
-            ("seed", (image.version == Version::Seed).into()),
+            ("seed", (image.version == ImageVersion::Seed).into()),
             ("assumed", image.assumed.into()),
             ("multiscales", self.pyramids.iter().map(pyramid).collect()),
-            ("omero", image.omero.as_ref().map(|o| document::omero(Version::V06, o)).into()),
+            ("omero", image.omero.as_ref().map(|o| document::omero(ImageVersion::V06, o)).into()),
             ("labels", self.labels.iter().map(label).collect()),
             ("missing", (&self.missing).into()),
         ])

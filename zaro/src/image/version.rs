@@ -6,7 +6,7 @@ use crate::meta::{Format, Json};
 
 /// A version of OME-Zarr, from the draft that had masks to the newest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Version {
+pub enum ImageVersion {
     /// The draft before 0.1: `masks`, plain arrays with a `color` map.
     Seed,
     /// 0.1: five dimensions, flat chunk keys.
@@ -23,7 +23,7 @@ pub enum Version {
     V06,
 }
 
-impl Version {
+impl ImageVersion {
     /// From a version's text; what follows the two numbers (`-dev2`, `rc0`, `.dev4`) is passed over.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
@@ -74,7 +74,7 @@ impl Version {
     }
 }
 
-impl fmt::Display for Version {
+impl fmt::Display for ImageVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if *self == Self::Seed { "0.1 (seed)" } else { self.text() })
     }
@@ -84,7 +84,7 @@ impl fmt::Display for Version {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Stated {
     /// A version, and the text it was written with. Numbers such as `0.4` without quotes are read, too.
-    Known(Version, String),
+    Known(ImageVersion, String),
     /// Something that is no version of ours.
     Unknown(String),
     /// Nothing.
@@ -121,7 +121,7 @@ pub fn stated(attributes: &Json) -> Stated {
             Json::Number(text) => text.to_string(),
             _ => continue,
         };
-        return match Version::parse(&text) {
+        return match ImageVersion::parse(&text) {
             Some(version) => Stated::Known(version, text),
             None => Stated::Unknown(text),
         };
@@ -132,13 +132,18 @@ pub fn stated(attributes: &Json) -> Stated {
 /// The version of attributes that state none, from their shape. `separator` is that of the first array's chunk keys, if
 /// it is known; `masks` says that there is a group of that name.
 #[must_use]
-pub(crate) fn assumed(attributes: &Json, format: Format, separator: Option<char>, masks: bool) -> Version {
+pub(crate) fn assumed(
+    attributes: &Json,
+    format: Format,
+    separator: Option<char>,
+    masks: bool,
+) -> ImageVersion {
     if format == Format::V3 {
         let first = ome(attributes).list("multiscales").first();
         return if first.is_some_and(|m| m.get("coordinateSystems").is_some()) {
-            Version::V06
+            ImageVersion::V06
         } else {
-            Version::V05
+            ImageVersion::V05
         };
     }
     let all = attributes.list("multiscales");
@@ -149,17 +154,17 @@ pub(crate) fn assumed(attributes: &Json, format: Format, separator: Option<char>
         || datasets.iter().any(|d| has(d, "coordinateTransformations"));
     let axes = first.map(|m| m.list("axes")).unwrap_or_default();
     if transforms || axes.iter().any(|a| a.members().is_some()) {
-        Version::V04
+        ImageVersion::V04
     } else if axes.iter().any(|a| a.as_str().is_some()) {
-        Version::V03
+        ImageVersion::V03
     } else if masks {
-        Version::Seed
+        ImageVersion::Seed
     } else if ["plate", "well", "bioformats2raw.layout"].iter().any(|name| attributes.get(name).is_some()) {
-        Version::V04
+        ImageVersion::V04
     } else if separator == Some('/') {
-        Version::V02
+        ImageVersion::V02
     } else {
-        Version::V01
+        ImageVersion::V01
     }
 }
 
@@ -171,17 +176,17 @@ mod tests {
     #[test]
     fn suffixes_of_versions_are_passed_over() {
         for (text, wanted) in [
-            ("0.4", Some(Version::V04)),
-            ("0.5-dev2", Some(Version::V05)),
-            ("0.6.dev4", Some(Version::V06)),
-            ("0.6rc0", Some(Version::V06)),
-            ("0.2.0", Some(Version::V02)),
+            ("0.4", Some(ImageVersion::V04)),
+            ("0.5-dev2", Some(ImageVersion::V05)),
+            ("0.6.dev4", Some(ImageVersion::V06)),
+            ("0.6rc0", Some(ImageVersion::V06)),
+            ("0.2.0", Some(ImageVersion::V02)),
             ("0.9.dev1", None),
             ("1.0", None),
             ("", None),
             ("x", None),
         ] {
-            assert_eq!(Version::parse(text), wanted, "{text}");
+            assert_eq!(ImageVersion::parse(text), wanted, "{text}");
         }
     }
 
@@ -190,13 +195,16 @@ mod tests {
         for (text, wanted) in [
             (
                 r#"{"ome":{"version":"0.5","multiscales":[{"version":"0.4"}]}}"#,
-                Stated::Known(Version::V05, "0.5".into()),
+                Stated::Known(ImageVersion::V05, "0.5".into()),
             ),
             (
                 r#"{"multiscales":[{"version":0.4}],"omero":{"version":"0.3"}}"#,
-                Stated::Known(Version::V04, "0.4".into()),
+                Stated::Known(ImageVersion::V04, "0.4".into()),
             ),
-            (r#"{"omero":{"version":0.2},"multiscales":[{}]}"#, Stated::Known(Version::V02, "0.2".into())),
+            (
+                r#"{"omero":{"version":0.2},"multiscales":[{}]}"#,
+                Stated::Known(ImageVersion::V02, "0.2".into()),
+            ),
             (r#"{"plate":{"version":"0.9"}}"#, Stated::Unknown("0.9".into())),
             (r#"{"multiscales":[{}]}"#, Stated::Nothing),
         ] {
@@ -208,12 +216,17 @@ mod tests {
     fn without_a_version_the_form_tells() {
         let plain = r#"{"multiscales":[{"datasets":[{"path":"0"}]}]}"#;
         for (text, separator, masks, wanted) in [
-            (plain, Some('.'), false, Version::V01),
-            (plain, Some('/'), false, Version::V02),
-            (plain, Some('.'), true, Version::Seed),
-            (r#"{"multiscales":[{"axes":["y","x"],"datasets":[{"path":"0"}]}]}"#, None, false, Version::V03),
-            (r#"{"multiscales":[{"axes":[{"name":"y"}]}]}"#, None, false, Version::V04),
-            (r#"{"bioformats2raw.layout":3}"#, None, false, Version::V04),
+            (plain, Some('.'), false, ImageVersion::V01),
+            (plain, Some('/'), false, ImageVersion::V02),
+            (plain, Some('.'), true, ImageVersion::Seed),
+            (
+                r#"{"multiscales":[{"axes":["y","x"],"datasets":[{"path":"0"}]}]}"#,
+                None,
+                false,
+                ImageVersion::V03,
+            ),
+            (r#"{"multiscales":[{"axes":[{"name":"y"}]}]}"#, None, false, ImageVersion::V04),
+            (r#"{"bioformats2raw.layout":3}"#, None, false, ImageVersion::V04),
         ] {
             assert_eq!(assumed(&json(text), Format::V2, separator, masks), wanted, "{text}");
         }

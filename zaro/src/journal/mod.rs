@@ -27,7 +27,7 @@ use bytes::Bytes;
 
 pub(crate) use self::owner::token;
 use self::owner::{Life, Owner, life};
-pub(crate) use self::source::{DOCUMENTS, Source, public_address};
+pub(crate) use self::source::{DOCUMENTS, NodeSource, public_address};
 pub(crate) use self::turn::{Turn, check_idle, check_nodes};
 use crate::error::{Error, ErrorKind, Hint, Result};
 use crate::meta::Json;
@@ -64,7 +64,7 @@ pub enum Existing {
 pub(crate) struct Intent {
     /// The command.
     pub(crate) operation: &'static str,
-    /// What it is made of, by [`Source::json`].
+    /// What it is made of, by [`NodeSource::json`].
     pub(crate) source: Json,
     /// What decides about the result, as an object.
     pub(crate) options: Json,
@@ -94,10 +94,10 @@ fn destination(store: &SharedStore, path: &str) -> String {
 
 /// The journal of a run. Clones are the same.
 #[derive(Debug, Clone)]
-pub(crate) struct Journal(Arc<Kept>);
+pub(crate) struct Journal(Arc<SavedEntry>);
 
 #[derive(Debug)]
-struct Kept {
+struct SavedEntry {
     store: SharedStore,
     key: String,
     owner: Owner,
@@ -247,7 +247,7 @@ impl Journal {
     }
 
     fn of(store: &SharedStore, key: String, owner: Owner, document: Json) -> Self {
-        Self(Arc::new(Kept {
+        Self(Arc::new(SavedEntry {
             store: store.clone(),
             key,
             owner,
@@ -365,7 +365,7 @@ impl Journal {
         let _one = self.0.putting.lock().await;
         let tag = self.ours().await?;
         let bytes = text(&self.state().document);
-        let Kept { store, key, .. } = &*self.0;
+        let SavedEntry { store, key, .. } = &*self.0;
         match store.put(key, bytes.clone(), Condition::Unchanged(tag)).await {
             Ok(Put::Done) => Ok(()),
             Ok(Put::Refused) => Err(self.lost()),

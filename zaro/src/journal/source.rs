@@ -24,7 +24,7 @@ pub(crate) const DOCUMENTS: [&str; 4] = ["zarr.json", ".zarray", ".zgroup", ".za
 const AT_ONCE: usize = 32;
 
 /// Nodes of a store, as the source of something.
-pub(crate) struct Source<'a> {
+pub(crate) struct NodeSource<'a> {
     store: &'a SharedStore,
     /// What all nodes lie below.
     root: &'a str,
@@ -35,7 +35,7 @@ pub(crate) struct Source<'a> {
     others: AtomicU64,
 }
 
-impl<'a> Source<'a> {
+impl<'a> NodeSource<'a> {
     pub(crate) fn new(
         store: &'a SharedStore,
         root: &'a str,
@@ -79,9 +79,9 @@ impl<'a> Source<'a> {
         Ok(())
     }
 
-    /// Fails unless the documents are those that were read `again`, after [`Source::json`]: who changed both documents and
+    /// Fails unless the documents are those that were read `again`, after [`NodeSource::json`]: who changed both documents and
     /// chunks between the reading of documents and that would not be noticed.
-    pub(crate) fn same_documents(&self, again: &Source<'_>) -> Result<()> {
+    pub(crate) fn same_documents(&self, again: &NodeSource<'_>) -> Result<()> {
         if self.documents() == again.documents() {
             return Ok(());
         }

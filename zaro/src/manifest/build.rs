@@ -5,7 +5,7 @@
 //! from S3 and from nearly every document, costs one look.
 
 use super::model::{DirRow, Fields, Manifest, Names, Statistics};
-use super::pack::{Beside, EntryRef, Row};
+use super::pack::{Beside, EntryRef, PackedEntry};
 use crate::error::{Error, Result, invalid};
 
 /// Directories within directories beyond this are refused. Keys of S3 have at most 1024 bytes.
@@ -30,7 +30,7 @@ struct DirectoryFrame {
     first: usize,
     /// Whether its rows wait here instead, because directories came between.
     apart: bool,
-    rows: Vec<Row>,
+    rows: Vec<PackedEntry>,
     dirs: Vec<DirRow>,
     /// How long the path is with this directory's slash.
     length: usize,
@@ -137,7 +137,7 @@ impl Builder {
     /// Adds an entry to the innermost open directory.
     pub fn leaf(&mut self, name: &str, entry: &EntryRef<'_>) -> Result<()> {
         let at = self.keep_name(name)?;
-        let row = Row::new(at, entry, &mut self.made.beside)?;
+        let row = PackedEntry::new(at, entry, &mut self.made.beside)?;
         let made = &mut self.made;
         made.total_size = made.total_size.checked_add(entry.size).ok_or_else(|| {
             Error::invalid("the sizes of all entries together do not fit into 64 bits").with_key(name)

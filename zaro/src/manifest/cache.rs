@@ -54,7 +54,7 @@ impl Stamp {
 
 /// The cache as it was when the work began.
 #[derive(Debug)]
-pub(crate) struct Cache {
+pub(crate) struct HashCache {
     path: PathBuf,
     /// The folder whose files are at hand, in full, with a slash at its end.
     root: String,
@@ -62,7 +62,7 @@ pub(crate) struct Cache {
     begun: Duration,
 }
 
-impl Cache {
+impl HashCache {
     /// Reads the cache at `path`, which need not exist, for the files of `root`.
     pub(crate) fn load(path: &Path, root: &Path) -> Result<Self> {
         let root = std::fs::canonicalize(root)?;

@@ -108,14 +108,14 @@ impl Manifest {
 /// Keys in order, to the digests of directories. Memory does not grow with the number of keys, only with the number of
 /// directories in one directory.
 pub struct TreeHasher {
-    levels: Vec<Level>,
+    levels: Vec<DigestLevel>,
     /// The directory that is open, with a slash at its end; and the last key.
     path: String,
     last: Option<String>,
 }
 
 #[derive(Debug, Default)]
-struct Level {
+struct DigestLevel {
     /// How long the path is up to and with this directory's slash.
     length: usize,
     dirs: Vec<(String, Digest)>,
@@ -139,7 +139,7 @@ impl TreeHasher {
     /// Of nothing yet.
     #[must_use]
     pub fn new() -> Self {
-        Self { levels: vec![Level::default()], path: String::new(), last: None }
+        Self { levels: vec![DigestLevel::default()], path: String::new(), last: None }
     }
 
     /// Takes the next key, its size and its digest, which is hashed as it is. Keys come sorted by their bytes, as S3
@@ -162,7 +162,7 @@ impl TreeHasher {
         while let Some((dir, below)) = rest.split_once('/') {
             self.path.push_str(dir);
             self.path.push('/');
-            self.levels.push(Level { length: self.path.len(), ..Level::default() });
+            self.levels.push(DigestLevel { length: self.path.len(), ..DigestLevel::default() });
             rest = below;
         }
         if let Some(level) = self.levels.last_mut() {

@@ -32,7 +32,7 @@ pub struct Difference<'m> {
 
 /// How many entries changed how, and with how many bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Summary {
+pub struct DiffSummary {
     /// Entries that are new, and their bytes.
     pub added: (u64, u64),
     /// Entries with other bytes, and how many those are now.
@@ -43,7 +43,7 @@ pub struct Summary {
     pub same_directories: u64,
 }
 
-impl Summary {
+impl DiffSummary {
     /// Whether there is no difference.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -56,9 +56,9 @@ pub fn diff<'m>(
     before: &'m Manifest,
     after: &'m Manifest,
     tell: &mut dyn FnMut(Difference<'m>) -> Result<()>,
-) -> Result<Summary> {
+) -> Result<DiffSummary> {
     let mut job =
-        DiffJob { digests: (before.digests()?, after.digests()?), tell, summary: Summary::default() };
+        DiffJob { digests: (before.digests()?, after.digests()?), tell, summary: DiffSummary::default() };
     job.dirs("", before.root(), after.root())?;
     Ok(job.summary)
 }
@@ -66,7 +66,7 @@ pub fn diff<'m>(
 struct DiffJob<'m, 'f> {
     digests: (Digests, Digests),
     tell: &'f mut dyn FnMut(Difference<'m>) -> Result<()>,
-    summary: Summary,
+    summary: DiffSummary,
 }
 
 /// Goes along two sorted lists, giving what is at each name.

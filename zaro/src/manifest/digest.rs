@@ -122,7 +122,7 @@ pub(crate) fn part_size(size: u64) -> u64 {
 #[derive(Clone, Debug)]
 pub struct Hasher {
     md5: Md5,
-    parts: Option<Parts>,
+    parts: Option<PartSizes>,
     size: u64,
     /// The digest that is hoped for, and other ways in which the bytes may have been cut into parts.
     wanted: Option<ETag>,
@@ -157,7 +157,7 @@ fn part_sizes(size: u64, count: u16) -> Vec<u64> {
 }
 
 #[derive(Clone, Debug)]
-struct Parts {
+struct PartSizes {
     /// The MD5s of the parts that are whole.
     done: Md5,
     count: u16,
@@ -172,7 +172,7 @@ impl Hasher {
     pub fn new(hashing: Hashing, size: u64) -> Self {
         let parts = (hashing == Hashing::Parts).then(|| {
             let length = part_size(size);
-            Parts { done: Md5::new(), count: 0, length, left: length }
+            PartSizes { done: Md5::new(), count: 0, length, left: length }
         });
         Self { md5: Md5::new(), parts, size: 0, wanted: None, others: Vec::new() }
     }
@@ -193,7 +193,7 @@ impl Hasher {
     #[must_use]
     pub fn with_part_size(length: u64) -> Self {
         let length = length.max(1);
-        let parts = Some(Parts { done: Md5::new(), count: 0, length, left: length });
+        let parts = Some(PartSizes { done: Md5::new(), count: 0, length, left: length });
         Self { md5: Md5::new(), parts, size: 0, wanted: None, others: Vec::new() }
     }
 

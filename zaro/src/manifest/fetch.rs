@@ -20,7 +20,7 @@ use futures::TryStreamExt as _;
 use super::digest::{ETag, Hasher};
 use super::local;
 use super::model::{Entry, Manifest};
-use super::place::Unfinished;
+use super::place::PendingFile;
 use crate::blocking;
 use crate::error::{Error, ErrorKind, Result, invalid};
 use crate::hierarchy::{self, Existing};
@@ -32,17 +32,17 @@ use crate::task::{self, Meter, Operation, Task, Unit};
 
 /// Where the bytes of entries come from.
 #[async_trait]
-pub trait Source: Send + Sync {
+pub trait FetchSource: Send + Sync {
     /// Bytes of the state of `key` that `entry` describes; `None` if it does not exist.
     async fn read(&self, key: &str, entry: &Entry, range: Option<ByteRange>) -> Result<Option<Bytes>>;
 }
 
 /// The files of a folder as they are now, whatever they are called.
 #[derive(Debug, Clone)]
-pub struct Folder(pub PathBuf);
+pub struct FolderSource(pub PathBuf);
 
 #[async_trait]
-impl Source for Folder {
+impl FetchSource for FolderSource {
     async fn read(&self, key: &str, _: &Entry, range: Option<ByteRange>) -> Result<Option<Bytes>> {
         let file = match File::open(self.0.join(key)) {
             Ok(file) => file,
@@ -84,7 +84,7 @@ impl StoreSource {
 }
 
 #[async_trait]
-impl Source for StoreSource {
+impl FetchSource for StoreSource {
     async fn read(&self, key: &str, entry: &Entry, range: Option<ByteRange>) -> Result<Option<Bytes>> {
         let key = join(&self.prefix, key);
         if !self.pinned {
@@ -140,7 +140,7 @@ pub struct FetchOptions {
 /// [`Existing::Replace`] replaced, and deleted if the version does not have them: all of them must be of a Zarr.
 pub async fn fetch(
     m: &Manifest,
-    source: &dyn Source,
+    source: &dyn FetchSource,
     folder: &Path,
     wanted: &(dyn Fn(&str) -> bool + Sync),
     options: &FetchOptions,
@@ -166,7 +166,7 @@ pub async fn fetch(
     let meter = options.task.meter(Unit::Bytes, missing);
     for turn in turns {
         let fetching = Fetching { source, folder, options, meter: &meter, done };
-        fetching.turn(m, &|key| Turn::of(key) == turn && wanted(key)).await?;
+        fetching.turn(m, &|key| FetchTurn::of(key) == turn && wanted(key)).await?;
     }
     LocalStore::new(folder).delete(CLEARING).await
 }
@@ -222,7 +222,7 @@ impl Others {
     async fn clear(
         &self,
         m: &Manifest,
-        source: &dyn Source,
+        source: &dyn FetchSource,
         folder: &Path,
         wanted: &(dyn Fn(&str) -> bool + Sync),
     ) -> Result<()> {
@@ -242,7 +242,7 @@ impl Others {
         }
         // Chunks before the documents that tell what they are.
         let mut strays: Vec<&String> = self.strays.iter().collect();
-        strays.sort_by_key(|key| Turn::of(key));
+        strays.sort_by_key(|key| FetchTurn::of(key));
         for key in strays {
             store.delete(key).await?;
         }
@@ -253,12 +253,12 @@ impl Others {
 /// When a key is fetched: all keys of one turn are there before the next begins. In order: all that are no documents,
 /// then documents from the deepest up, and of each depth those that make a node after those that only tell of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Turn {
+enum FetchTurn {
     Data,
     Document { depth: Reverse<usize>, makes_node: bool },
 }
 
-impl Turn {
+impl FetchTurn {
     fn of(key: &str) -> Self {
         let makes_node = match key.rsplit('/').next() {
             Some("zarr.json" | ".zarray" | ".zgroup") => true,
@@ -270,14 +270,14 @@ impl Turn {
 }
 
 /// The turns that there are, and how many bytes the files have that are not there with that size.
-fn survey(m: &Manifest, folder: &Path, wanted: &(dyn Fn(&str) -> bool + Sync)) -> (BTreeSet<Turn>, u64) {
+fn survey(m: &Manifest, folder: &Path, wanted: &(dyn Fn(&str) -> bool + Sync)) -> (BTreeSet<FetchTurn>, u64) {
     let mut walk = m.walk();
     let (mut turns, mut bytes) = (BTreeSet::new(), 0u64);
     while let Some((key, leaf)) = walk.next() {
         if !wanted(key) {
             continue;
         }
-        turns.insert(Turn::of(key));
+        turns.insert(FetchTurn::of(key));
         let size = leaf.size();
         if !std::fs::symlink_metadata(folder.join(key)).is_ok_and(|m| m.len() == size) {
             bytes = bytes.saturating_add(size);
@@ -288,7 +288,7 @@ fn survey(m: &Manifest, folder: &Path, wanted: &(dyn Fn(&str) -> bool + Sync)) -
 
 /// A fetch under way.
 struct Fetching<'a> {
-    source: &'a dyn Source,
+    source: &'a dyn FetchSource,
     folder: &'a Path,
     options: &'a FetchOptions,
     meter: &'a Meter,
@@ -363,7 +363,7 @@ impl Fetching<'_> {
             new = blocking::off(move || {
                 let (mut file, mut hasher) = match written {
                     Some(new) => new,
-                    None => (Unfinished::begin(&path)?, Hasher::wanting(digest, size)),
+                    None => (PendingFile::begin(&path)?, Hasher::wanting(digest, size)),
                 };
                 hasher.update(&piece);
                 file.out.write_all(&piece)?;

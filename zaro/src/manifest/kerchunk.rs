@@ -61,10 +61,10 @@ mod parquet {
     use super::{check, url};
     use crate::error::{Error, Result};
     use crate::manifest::digest::{ETag, Hasher};
-    use crate::manifest::fetch::Source;
+    use crate::manifest::fetch::FetchSource;
     use crate::manifest::model::{Entry, Manifest};
     use crate::meta::Json;
-    use crate::reference::parquet::{Writer, Written};
+    use crate::reference::parquet::{ParquetWriter, Written};
     use crate::reference::{Location, Remote};
     use crate::store::SharedStore;
 
@@ -76,7 +76,7 @@ mod parquet {
     pub async fn write_parquet(
         m: &Manifest,
         base: &str,
-        source: &dyn Source,
+        source: &dyn FetchSource,
         target: SharedStore,
         record_size: u64,
     ) -> Result<Written> {
@@ -90,7 +90,7 @@ mod parquet {
                 documents.push((key.to_owned(), text));
             }
         }
-        let mut writer = Writer::new(target, record_size, documents)?;
+        let mut writer = ParquetWriter::new(target, record_size, documents)?;
         let mut walk = m.walk();
         while let Some((key, leaf)) = walk.next() {
             if !DOCUMENTS.contains(&leaf.name()) {
@@ -101,7 +101,7 @@ mod parquet {
         writer.finish().await
     }
 
-    async fn document(source: &dyn Source, key: &str, entry: &Entry) -> Result<Json> {
+    async fn document(source: &dyn FetchSource, key: &str, entry: &Entry) -> Result<Json> {
         let text = source.read(key, entry, None).await?;
         let text = text.ok_or_else(|| Error::not_found("the document is not there any more"))?;
         let wanted = entry.etag.as_deref().and_then(ETag::parse);

@@ -10,7 +10,7 @@ use crate::time::Time;
 
 /// A version of a Zarr: one manifest file.
 #[derive(Debug)]
-pub struct Version {
+pub struct ListedVersion {
     /// Its checksum, which is its name.
     pub checksum: Digest,
     /// The key of the manifest in its store.
@@ -19,7 +19,7 @@ pub struct Version {
     pub statistics: Result<Statistics>,
 }
 
-impl Version {
+impl ListedVersion {
     /// When the last change that it knows of was made, as far as it says.
     #[must_use]
     pub fn last_modified(&self) -> Option<Time> {
@@ -33,7 +33,7 @@ const HEAD: u64 = 8192;
 /// The versions of the Zarr `id` whose manifests are in `store`, newest first. The store may be the place of the
 /// folder `zarr-manifest`, that folder itself, the same folder of the proof of concept, or the folder of the one Zarr.
 /// Files whose names are no checksums are passed over.
-pub async fn versions(store: &SharedStore, id: Option<&str>) -> Result<Vec<Version>> {
+pub async fn versions(store: &SharedStore, id: Option<&str>) -> Result<Vec<ListedVersion>> {
     let places = match id {
         Some(id) => {
             let whole = place::folder_of(id)?;
@@ -54,7 +54,7 @@ pub async fn versions(store: &SharedStore, id: Option<&str>) -> Result<Vec<Versi
                 Err(e) => return Err(e),
                 found => found,
             };
-            out.push(Version { checksum, key, statistics });
+            out.push(ListedVersion { checksum, key, statistics });
         }
         if !out.is_empty() {
             // What changed at the same moment is told apart by name.

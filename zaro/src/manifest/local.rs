@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 
 use super::build::Builder;
-use super::cache::{Cache, Stamp};
+use super::cache::{HashCache, Stamp};
 use super::digest::{ETag, Hasher, Hashing, hash_reader};
 use super::lanes;
 use super::model::{EntryRef, Fields, Manifest};
@@ -93,7 +93,7 @@ pub fn files(root: &Path, options: &LocalOptions<'_>) -> Result<Vec<LocalFile>> 
         return Err(Error::usage("not a folder").with_store(root.display()));
     }
     let cache = match &options.cache {
-        Some(path) => Some(Cache::load(path, root)?),
+        Some(path) => Some(HashCache::load(path, root)?),
         None => None,
     };
     let job = HashJob {
@@ -158,7 +158,7 @@ fn unfinished(key: &str, root: &Path) -> Error {
 }
 
 /// What became of a file.
-enum Read {
+enum FileOutcome {
     /// It is done: size, digest, time.
     Done(u64, Option<ETag>, Time),
     /// Its bytes wait in the scratch memory, to be hashed with others.
@@ -166,7 +166,7 @@ enum Read {
 }
 
 /// Memory of a thread.
-struct Scratch {
+struct HashScratch {
     /// The files of a batch, one after another, and how much of it they take.
     small: Vec<u8>,
     used: usize,
@@ -174,7 +174,7 @@ struct Scratch {
     large: Vec<u8>,
 }
 
-impl Scratch {
+impl HashScratch {
     const fn new() -> Self {
         Self { small: Vec::new(), used: 0, large: Vec::new() }
     }
@@ -204,7 +204,7 @@ impl Scratch {
 struct HashJob<'a> {
     root: &'a Path,
     options: &'a LocalOptions<'a>,
-    cache: Option<&'a Cache>,
+    cache: Option<&'a HashCache>,
     found: Mutex<Vec<LocalFile>>,
     stamps: Mutex<Vec<(String, Stamp, ETag)>>,
     /// What each folder looked like before it was read.
@@ -319,7 +319,7 @@ impl<'a> HashJob<'a> {
 
     fn batch(&self, keys: Vec<String>) {
         thread_local! {
-            static SCRATCH: RefCell<Scratch> = const { RefCell::new(Scratch::new()) };
+            static SCRATCH: RefCell<HashScratch> = const { RefCell::new(HashScratch::new()) };
         }
         let mut out = Vec::with_capacity(keys.len());
         let done = SCRATCH.with_borrow_mut(|scratch| {
@@ -331,11 +331,11 @@ impl<'a> HashJob<'a> {
                 }
                 let file = self.file(&key, scratch);
                 match file.map_err(|e| e.with_key(&key).with_store(self.root.display()))? {
-                    Read::Done(size, digest, modified) => {
+                    FileOutcome::Done(size, digest, modified) => {
                         self.count(size);
                         out.push(LocalFile { key, size, digest, modified });
                     }
-                    Read::Held(range, modified, stamp) => held.push((key, range, modified, stamp)),
+                    FileOutcome::Held(range, modified, stamp) => held.push((key, range, modified, stamp)),
                 }
             }
             let messages: Vec<&[u8]> =
@@ -357,14 +357,14 @@ impl<'a> HashJob<'a> {
         }
     }
 
-    fn file(&self, key: &str, scratch: &mut Scratch) -> Result<Read> {
+    fn file(&self, key: &str, scratch: &mut HashScratch) -> Result<FileOutcome> {
         let path = self.root.join(key);
         // What it should have, if that is known: then parts may be of any size.
         let mut wanted = None;
         let hashing = match self.options.digesting {
             Digesting::None => {
                 let meta = std::fs::metadata(&path)?;
-                return Ok(Read::Done(meta.len(), None, Time::from_seconds(sys::modified(&meta).0)));
+                return Ok(FileOutcome::Done(meta.len(), None, Time::from_seconds(sys::modified(&meta).0)));
             }
             Digesting::Whole => Hashing::Whole,
             Digesting::Parts => Hashing::Parts,
@@ -381,7 +381,7 @@ impl<'a> HashJob<'a> {
         let fits = |found: &ETag| hashing == Hashing::Whole || wanted.is_none_or(|w| w == *found);
         if let Some(digest) = self.cache.and_then(|c| c.get(key, &stamp)).filter(fits) {
             self.remember(key, stamp, digest);
-            return Ok(Read::Done(size, Some(digest), modified));
+            return Ok(FileOutcome::Done(size, Some(digest), modified));
         }
         let changed =
             || Error::io("the file was changed while it was read; try again when nobody writes to it");
@@ -396,7 +396,7 @@ impl<'a> HashJob<'a> {
         {
             let range = scratch.read(&file, length)?.ok_or_else(changed)?;
             same(&file)?;
-            return Ok(Read::Held(range, modified, stamp));
+            return Ok(FileOutcome::Held(range, modified, stamp));
         }
         scratch.large.resize(BUFFER, 0);
         let hasher = match wanted {
@@ -409,7 +409,7 @@ impl<'a> HashJob<'a> {
         }
         same(&file)?;
         self.remember(key, stamp, digest);
-        Ok(Read::Done(size, Some(digest), modified))
+        Ok(FileOutcome::Done(size, Some(digest), modified))
     }
 
     fn count(&self, bytes: u64) {

@@ -43,19 +43,19 @@ pub(crate) mod write;
 pub use crate::time::Time;
 pub use build::Builder;
 pub use checksum::TreeHasher;
-pub use diff::{Change, Difference, Summary as DiffSummary, diff};
+pub use diff::{Change, DiffSummary, Difference, diff};
 pub use digest::{Digest, ETag, Hasher, Hashing};
-pub use fetch::{FetchOptions, Fetched, Folder as FolderSource, Source as FetchSource, StoreSource, fetch};
+pub use fetch::{FetchOptions, FetchSource, Fetched, FolderSource, StoreSource, fetch};
 pub use kerchunk::write as write_references;
 #[cfg(feature = "parquet")]
 pub use kerchunk::write_parquet as write_parquet_references;
-pub use list::{Version as ListedVersion, versions};
+pub use list::{ListedVersion, versions};
 pub use local::{Digesting, LocalFile, LocalOptions, files as files_of_folder, manifest as of_folder};
 pub use model::{Digests, Dir, Entry, EntryRef, Fields, Leaf, Manifest, Statistics, Walk};
 pub use parse::{Head, parse, parse_head};
 pub use place::{Stored, check_zarr_id, checksum_in, key_of, store as store_manifest};
 pub use store::objects_beside;
-pub use verify::{Finding as ManifestFinding, document as verify_document, folder as verify_folder};
+pub use verify::{ManifestFinding, document as verify_document, folder as verify_folder};
 pub use write::{
     Finished, Layout as ManifestLayout, Stream as ManifestStream, WriteOptions as ManifestOptions,
 };

@@ -5,7 +5,7 @@
 //! of a directory's contents — digests, sizes — is made in one pass over the table.
 
 use super::digest::{Digest, ETag};
-use super::pack::{Beside, Row};
+use super::pack::{Beside, PackedEntry};
 use crate::num;
 use crate::time::Time;
 
@@ -123,7 +123,7 @@ pub(crate) struct DirRow {
 #[derive(Debug, Clone)]
 pub struct Manifest {
     pub(crate) fields: Fields,
-    pub(crate) rows: Vec<Row>,
+    pub(crate) rows: Vec<PackedEntry>,
     /// The root is the last.
     pub(crate) dirs: Vec<DirRow>,
     pub(crate) names: Names,
@@ -235,7 +235,7 @@ impl Manifest {
     /// How many bytes of memory the manifest takes.
     #[must_use]
     pub fn memory(&self) -> usize {
-        self.rows.capacity() * size_of::<Row>()
+        self.rows.capacity() * size_of::<PackedEntry>()
             + self.dirs.capacity() * size_of::<DirRow>()
             + self.names.0.capacity()
             + self.beside.memory()
@@ -269,7 +269,7 @@ impl<'m> Dir<'m> {
         self.index
     }
 
-    fn rows(&self) -> &'m [Row] {
+    fn rows(&self) -> &'m [PackedEntry] {
         part(&self.manifest.rows, self.row.first, self.row.files)
     }
 
@@ -314,7 +314,7 @@ impl<'m> Dir<'m> {
 #[derive(Debug, Clone, Copy)]
 pub struct Leaf<'m> {
     manifest: &'m Manifest,
-    row: &'m Row,
+    row: &'m PackedEntry,
 }
 
 impl<'m> Leaf<'m> {

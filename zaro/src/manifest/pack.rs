@@ -10,7 +10,7 @@ use crate::time::Time;
 
 /// One entry. 64 bytes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Row {
+pub(crate) struct PackedEntry {
     version: [u8; 24],
     etag: [u8; 16],
     pub(crate) size: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Row {
     kinds: u8,
 }
 
-const _: () = assert!(size_of::<Row>() == 64);
+const _: () = assert!(size_of::<PackedEntry>() == 64);
 
 /// How a text is kept in the bytes of a row.
 const PACKED: u8 = 0;
@@ -113,7 +113,7 @@ impl Beside {
     }
 }
 
-impl Row {
+impl PackedEntry {
     /// Packs an entry whose name is at `name`.
     pub(crate) fn new(name: u32, entry: &EntryRef<'_>, beside: &mut Beside) -> Result<Self> {
         let mut row = Self {
@@ -338,7 +338,7 @@ mod tests {
                 for time in times {
                     let modified = time.map(|t| Time::parse(t).unwrap());
                     let entry = EntryRef { version, modified, size: u64::MAX - 1, etag };
-                    rows.push((Row::new(7, &entry, &mut beside).unwrap(), entry, time));
+                    rows.push((PackedEntry::new(7, &entry, &mut beside).unwrap(), entry, time));
                 }
             }
         }

@@ -17,7 +17,7 @@ const MAX_MEMBER: usize = 1 << 20;
 
 /// One field of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Field {
+enum EntryField {
     Version,
     Modified,
     Size,
@@ -28,15 +28,15 @@ enum Field {
 
 /// The fields of all entries.
 #[derive(Debug, Clone)]
-struct Order {
-    fields: Vec<Field>,
+struct FieldOrder {
+    fields: Vec<EntryField>,
     /// Whether an entry is the value itself, as in the first files of the proof of concept.
     bare: bool,
 }
 
 /// Reads a manifest.
 pub fn parse(from: impl Read) -> Result<Manifest> {
-    let mut parser = Parser::new(from, Builder::new(Fields::ALL));
+    let mut parser = ManifestParser::new(from, Builder::new(Fields::ALL));
     parser.scanner.begin()?;
     parser.document()?;
     parser.builder.finish()
@@ -91,7 +91,7 @@ fn short(scanner: &mut Scanner<'_>) -> Result<Json> {
     Ok(Json::parse(&kept)?.value)
 }
 
-struct Parser<'r> {
+struct ManifestParser<'r> {
     scanner: Scanner<'r>,
     builder: Builder,
     // Texts of the entry at hand, kept so that their memory is.
@@ -106,14 +106,14 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap_or_default()
 }
 
-impl<'r> Parser<'r> {
+impl<'r> ManifestParser<'r> {
     fn new(from: impl Read + 'r, builder: Builder) -> Self {
         let [name, version, etag, time] = [const { Vec::new() }; 4];
         Self { scanner: Scanner::new("a manifest", from), builder, name, version, etag, time }
     }
 
     fn document(&mut self) -> Result<()> {
-        let mut order: Option<Order> = None;
+        let mut order: Option<FieldOrder> = None;
         let mut stated = None;
         let mut schema_version = None;
         // Entries that come before it is known what their values mean; and whether they were seen at all.
@@ -159,7 +159,7 @@ impl<'r> Parser<'r> {
         }
         if let Some(early) = early {
             let builder = std::mem::replace(&mut self.builder, Builder::new(Fields::ALL));
-            let mut inner = Parser::new(early.as_slice(), builder);
+            let mut inner = ManifestParser::new(early.as_slice(), builder);
             inner.entries(&order)?;
             self.builder = inner.builder;
         }
@@ -168,7 +168,7 @@ impl<'r> Parser<'r> {
         Ok(())
     }
 
-    fn entries(&mut self, order: &Order) -> Result<()> {
+    fn entries(&mut self, order: &FieldOrder) -> Result<()> {
         if self.scanner.peek()? != b'{' {
             return Err(self.scanner.fault("entries that are no object"));
         }
@@ -209,7 +209,7 @@ impl<'r> Parser<'r> {
         }
     }
 
-    fn entry(&mut self, order: &Order) -> Result<()> {
+    fn entry(&mut self, order: &FieldOrder) -> Result<()> {
         let mut found = ParsedEntry::default();
         if order.bare {
             for field in &order.fields {
@@ -240,21 +240,21 @@ impl<'r> Parser<'r> {
         self.builder.leaf(text(&self.name), &entry)
     }
 
-    fn count_fault(&self, order: &Order) -> Error {
+    fn count_fault(&self, order: &FieldOrder) -> Error {
         self.scanner
             .fault(format_args!("an entry that has not {} values, one for each field", order.fields.len()))
     }
 
-    fn value(&mut self, field: Field, found: &mut ParsedEntry) -> Result<()> {
+    fn value(&mut self, field: EntryField, found: &mut ParsedEntry) -> Result<()> {
         let into = match field {
-            Field::Size => {
+            EntryField::Size => {
                 found.size = self.scanner.unsigned().map_err(|e| e.with_field("size"))?;
                 return Ok(());
             }
-            Field::Other => return self.scanner.skip(),
-            Field::Version => &mut self.version,
-            Field::Modified => &mut self.time,
-            Field::ETag => &mut self.etag,
+            EntryField::Other => return self.scanner.skip(),
+            EntryField::Version => &mut self.version,
+            EntryField::Modified => &mut self.time,
+            EntryField::ETag => &mut self.etag,
         };
         let there = match self.scanner.peek()? {
             b'"' => {
@@ -273,8 +273,8 @@ impl<'r> Parser<'r> {
             _ => return Err(self.scanner.fault("a value that is no text").with_field(field.name())),
         };
         match field {
-            Field::Version => found.version = there,
-            Field::ETag => found.etag = there,
+            EntryField::Version => found.version = there,
+            EntryField::ETag => found.etag = there,
             _ if there => {
                 found.modified = Some(Time::from_bytes(&self.time).map_or_else(
                     || Time::parse(text(&self.time)).map_err(|e| e.with_field("lastModified")),
@@ -296,7 +296,7 @@ struct ParsedEntry {
     modified: Option<Time>,
 }
 
-impl Field {
+impl EntryField {
     const NAMES: [(Self, &'static str); 4] = [
         (Self::Version, "versionId"),
         (Self::Modified, "lastModified"),
@@ -313,22 +313,22 @@ impl Field {
     }
 }
 
-impl Order {
+impl FieldOrder {
     fn present(&self) -> Fields {
         let has = |f| self.fields.contains(&f);
         Fields {
-            version: has(Field::Version),
-            modified: has(Field::Modified),
-            size: has(Field::Size),
-            etag: has(Field::ETag),
+            version: has(EntryField::Version),
+            modified: has(EntryField::Modified),
+            size: has(EntryField::Size),
+            etag: has(EntryField::ETag),
         }
     }
 }
 
-fn read_order(value: &Json) -> Result<Order> {
+fn read_order(value: &Json) -> Result<FieldOrder> {
     let fault = |what: &str| Err(invalid!("not a manifest: {what}").with_field("fields"));
     if let Some(name) = value.as_str() {
-        return Ok(Order { fields: vec![Field::of(name)], bare: true });
+        return Ok(FieldOrder { fields: vec![EntryField::of(name)], bare: true });
     }
     let Some(items) = value.items() else { return fault("fields that are neither a list nor a name") };
     if items.is_empty() || items.len() > 1000 {
@@ -337,13 +337,13 @@ fn read_order(value: &Json) -> Result<Order> {
     let mut fields = Vec::new();
     for item in items {
         let Some(name) = item.as_str() else { return fault("a field whose name is no text") };
-        let field = Field::of(name);
-        if field != Field::Other && fields.contains(&field) {
+        let field = EntryField::of(name);
+        if field != EntryField::Other && fields.contains(&field) {
             return fault("a field that comes twice");
         }
         fields.push(field);
     }
-    Ok(Order { fields, bare: false })
+    Ok(FieldOrder { fields, bare: false })
 }
 
 fn read_statistics(value: &Json) -> Result<Statistics> {

@@ -100,25 +100,25 @@ pub fn store(
 
 /// Writes the file at `path` whole or not at all, in place of what is there.
 pub(crate) fn replace(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
-    let mut new = Unfinished::begin(path)?;
+    let mut new = PendingFile::begin(path)?;
     write(&mut new.out)?;
     new.replace(path)
 }
 
 /// A temporary file with all its content on the disk, in the folder of `path`.
 fn written(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<(Folder, Temporary)> {
-    let mut new = Unfinished::begin(path)?;
+    let mut new = PendingFile::begin(path)?;
     write(&mut new.out)?;
     new.settle(path)
 }
 
 /// A file that is being written, under another name.
-pub(crate) struct Unfinished {
+pub(crate) struct PendingFile {
     temporary: Temporary,
     pub(crate) out: BufWriter<File>,
 }
 
-impl Unfinished {
+impl PendingFile {
     /// In the folder of `path`.
     pub(crate) fn begin(path: &Path) -> Result<Self> {
         let folder = folder(path);

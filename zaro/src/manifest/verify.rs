@@ -9,7 +9,7 @@ use crate::error::Result;
 
 /// Something that is not as the manifest says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
+pub struct ManifestFinding {
     /// The rule's stable name.
     pub rule: &'static str,
     /// The entry it is about.
@@ -18,7 +18,7 @@ pub struct Finding {
     pub message: String,
 }
 
-impl Finding {
+impl ManifestFinding {
     /// Of the manifest as a whole.
     pub fn new(rule: &'static str, message: impl Into<String>) -> Self {
         Self { rule, key: None, message: message.into() }
@@ -32,21 +32,24 @@ impl Finding {
 
 /// Holds the manifest against itself: its name, if it has one, the checksum it states, and the one its entries give must
 /// be the same, and so must what it states of its entries and what is counted. Gives the checksum of the entries.
-pub fn document(m: &Manifest, name: Option<&Digest>) -> Result<(Digest, Vec<Finding>)> {
+pub fn document(m: &Manifest, name: Option<&Digest>) -> Result<(Digest, Vec<ManifestFinding>)> {
     let checksum = m.checksum()?;
     let stated = m.stated();
     let counted = m.counted();
     let mut out = Vec::new();
     if let Some(name) = name.filter(|n| **n != checksum) {
-        out.push(Finding::new("name", format!("it is called {name}, but its entries give {checksum}")));
+        out.push(ManifestFinding::new(
+            "name",
+            format!("it is called {name}, but its entries give {checksum}"),
+        ));
     }
     match &stated.checksum {
         Some(text) if *text == checksum.to_string() => {}
-        Some(text) => out.push(Finding::new(
+        Some(text) => out.push(ManifestFinding::new(
             "checksum",
             format!("it states the checksum {text:?}, but its entries give {checksum}"),
         )),
-        None => out.push(Finding::new("checksum", "it states no checksum")),
+        None => out.push(ManifestFinding::new("checksum", "it states no checksum")),
     }
     for (rule, word, said, true_) in [
         ("entries", "entries", stated.entries, counted.entries),
@@ -57,20 +60,22 @@ pub fn document(m: &Manifest, name: Option<&Digest>) -> Result<(Digest, Vec<Find
             Some(said) if Some(said) == true_ => {}
             Some(said) => {
                 let message = format!("it states {said} {word}, but there are {}", true_.unwrap_or(0));
-                out.push(Finding::new(rule, message));
+                out.push(ManifestFinding::new(rule, message));
             }
-            None => out.push(Finding::new(rule, format!("it does not state how many {word} there are"))),
+            None => {
+                out.push(ManifestFinding::new(rule, format!("it does not state how many {word} there are")))
+            }
         }
     }
     // A deletion is a change as well, so the time may be later than that of any entry.
     match (stated.last_modified, counted.last_modified) {
         (Some(said), Some(newest)) if said < newest => {
             let message = format!("it states a last change at {said}, but an entry is of {newest}");
-            out.push(Finding::new("last-modified", message));
+            out.push(ManifestFinding::new("last-modified", message));
         }
         (None, Some(newest)) => {
             let message = format!("it states no last change, but an entry is of {newest}");
-            out.push(Finding::new("last-modified", message));
+            out.push(ManifestFinding::new("last-modified", message));
         }
         _ => {}
     }
@@ -78,7 +83,12 @@ pub fn document(m: &Manifest, name: Option<&Digest>) -> Result<(Digest, Vec<Find
 }
 
 /// Holds the manifest against a folder: the same files, with the same sizes and, if `bytes`, the same bytes.
-pub fn folder(m: &Manifest, root: &Path, bytes: bool, options: &LocalOptions<'_>) -> Result<Vec<Finding>> {
+pub fn folder(
+    m: &Manifest,
+    root: &Path,
+    bytes: bool,
+    options: &LocalOptions<'_>,
+) -> Result<Vec<ManifestFinding>> {
     let digesting = if bytes { Digesting::As(m) } else { Digesting::None };
     let options = LocalOptions {
         digesting,
@@ -99,12 +109,12 @@ pub fn folder(m: &Manifest, root: &Path, bytes: bool, options: &LocalOptions<'_>
             out.push(extra_file(&extra.key, extra.size));
         }
         let Some(file) = files.next_if(|f| f.key == key) else {
-            out.push(Finding::of("missing", key, "the file is not there"));
+            out.push(ManifestFinding::of("missing", key, "the file is not there"));
             continue;
         };
         if fields.size && file.size != leaf.size() {
             let message = format!("the file has {} bytes in place of {}", file.size, leaf.size());
-            out.push(Finding::of("size", key, message));
+            out.push(ManifestFinding::of("size", key, message));
             continue;
         }
         let (Some(found), true) = (file.digest, fields.etag) else { continue };
@@ -118,11 +128,11 @@ pub fn folder(m: &Manifest, root: &Path, bytes: bool, options: &LocalOptions<'_>
                     ETag::Md5(_) => "",
                 };
                 let message = format!("the bytes have the digest {found} in place of {wanted}{hint}");
-                out.push(Finding::of("bytes", key, message));
+                out.push(ManifestFinding::of("bytes", key, message));
             }
             None => {
                 let message = "its ETag tells nothing of its bytes, which were not checked";
-                out.push(Finding::of("unchecked", key, message));
+                out.push(ManifestFinding::of("unchecked", key, message));
             }
         }
     }
@@ -130,6 +140,6 @@ pub fn folder(m: &Manifest, root: &Path, bytes: bool, options: &LocalOptions<'_>
     Ok(out)
 }
 
-fn extra_file(key: &str, size: u64) -> Finding {
-    Finding::of("extra", key, format!("a file of {size} bytes that is not in the manifest"))
+fn extra_file(key: &str, size: u64) -> ManifestFinding {
+    ManifestFinding::of("extra", key, format!("a file of {size} bytes that is not in the manifest"))
 }

@@ -8,7 +8,7 @@ use std::sync::{PoisonError, RwLock};
 
 /// What a codec turns into what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum CodecKind {
     /// Values into values.
     Array,
     /// Values into bytes; a chain has one.
@@ -18,15 +18,15 @@ pub enum Kind {
 }
 
 /// The kinds of codecs of users.
-static DECLARED: RwLock<BTreeMap<String, Kind>> = RwLock::new(BTreeMap::new());
+static DECLARED: RwLock<BTreeMap<String, CodecKind>> = RwLock::new(BTreeMap::new());
 
 /// Says of what kind a codec is that is not in the list below.
-pub(crate) fn declare(name: &str, kind: Kind) {
+pub(crate) fn declare(name: &str, kind: CodecKind) {
     DECLARED.write().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), kind);
 }
 
 /// The kind of the codec that has this V3 name.
-pub(crate) fn kind(name: &str) -> Kind {
+pub(crate) fn kind(name: &str) -> CodecKind {
     match name {
         "transpose"
         | "reshape"
@@ -38,7 +38,7 @@ pub(crate) fn kind(name: &str) -> Kind {
         | "numcodecs.fixedscaleoffset"
         | "numcodecs.quantize"
         | "numcodecs.astype"
-        | "numcodecs.packbits" => Kind::Array,
+        | "numcodecs.packbits" => CodecKind::Array,
         "bytes"
         | "vlen-utf8"
         | "vlen-bytes"
@@ -53,10 +53,10 @@ pub(crate) fn kind(name: &str) -> Kind {
         | "numcodecs.zfpy"
         | "numcodecs.pcodec"
         | "sharding_indexed"
-        | "n5_default" => Kind::ToBytes,
+        | "n5_default" => CodecKind::ToBytes,
         name => {
             let declared = DECLARED.read().unwrap_or_else(PoisonError::into_inner);
-            declared.get(name).copied().unwrap_or(Kind::Bytes)
+            declared.get(name).copied().unwrap_or(CodecKind::Bytes)
         }
     }
 }

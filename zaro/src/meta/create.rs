@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use super::chain::{Kind, kind};
+use super::chain::{CodecKind, kind};
 use super::convert;
 use super::dtype::{DataType, Endian};
 use super::fill::Fill;
@@ -29,7 +29,7 @@ const CHUNK_BYTES: u128 = 1 << 20;
 
 /// The order of the elements of a chunk as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Layout {
+pub enum MemoryLayout {
     /// The last dimension varies fastest.
     #[default]
     C,
@@ -40,7 +40,7 @@ pub enum Layout {
 }
 
 /// `C`, `F`, or the dimensions in the order in which they are stored: `2,0,1`.
-impl std::str::FromStr for Layout {
+impl std::str::FromStr for MemoryLayout {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -80,7 +80,7 @@ pub struct NewArray {
     /// and the compressor.
     pub codecs: Option<Vec<CodecMeta>>,
     /// The order of elements in a chunk.
-    pub layout: Layout,
+    pub layout: MemoryLayout,
     /// The order of the bytes of a number.
     pub endian: Endian,
     /// How keys of chunks are made.
@@ -102,7 +102,7 @@ impl Default for NewArray {
             fill: None,
             fill_undefined: false,
             codecs: None,
-            layout: Layout::C,
+            layout: MemoryLayout::C,
             endian: Endian::Little,
             keys: None,
             dimension_names: None,
@@ -192,10 +192,10 @@ impl NewArray {
     fn transpose(&self) -> Result<Option<CodecMeta>> {
         let rank = self.shape.len();
         let axes: Vec<usize> = match &self.layout {
-            Layout::C => return Ok(None),
-            Layout::F if rank < 2 => return Ok(None),
-            Layout::F => (0..rank).rev().collect(),
-            Layout::Axes(axes) => axes.clone(),
+            MemoryLayout::C => return Ok(None),
+            MemoryLayout::F if rank < 2 => return Ok(None),
+            MemoryLayout::F => (0..rank).rev().collect(),
+            MemoryLayout::Axes(axes) => axes.clone(),
         };
         let mut sorted = axes.clone();
         sorted.sort_unstable();
@@ -226,8 +226,8 @@ impl NewArray {
             Some(codecs) => codecs.clone(),
             None => super::short::parse("zstd")?,
         };
-        let values = given.iter().take_while(|c| kind(&c.name) == Kind::Array).count();
-        let complete = given.get(values).is_some_and(|c| kind(&c.name) == Kind::ToBytes);
+        let values = given.iter().take_while(|c| kind(&c.name) == CodecKind::Array).count();
+        let complete = given.get(values).is_some_and(|c| kind(&c.name) == CodecKind::ToBytes);
         let (before, after) = given.split_at_checked(values).unwrap_or_default();
         chain.extend(before.iter().cloned());
         if !complete {
@@ -372,7 +372,7 @@ mod tests {
             shards: Some(vec![50, 60]),
             fill: Some(Fill(vec![7, 1].into())),
             codecs: Some(short::parse("blosc:lz4+crc32c").unwrap()),
-            layout: Layout::F,
+            layout: MemoryLayout::F,
             endian: Endian::Big,
             keys: Some(ChunkKeys { prefixed: false, separator: '/' }),
             dimension_names: Some(vec![Some("y".into()), None]),
@@ -443,7 +443,7 @@ mod tests {
             NewArray { shards: Some(vec![0, 4]), ..good.clone() },
             NewArray { shards: Some(vec![4, 4]), format: Format::V2, ..good.clone() },
             NewArray { dimension_names: Some(vec![None]), ..good.clone() },
-            NewArray { layout: Layout::Axes(vec![0, 0]), ..good.clone() },
+            NewArray { layout: MemoryLayout::Axes(vec![0, 0]), ..good.clone() },
             NewArray { fill: Some(Fill(vec![1].into())), ..good.clone() },
             NewArray { data_type: DataType::Json, ..good.clone() },
             NewArray { data_type: DataType::Int(4), format: Format::V2, ..good.clone() },

@@ -171,7 +171,7 @@ impl TimeUnit {
 
 /// One member of a [`DataType::Struct`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Field {
+pub struct StructField {
     /// Its name.
     pub name: String,
     /// Its type.
@@ -205,7 +205,7 @@ pub enum DataType {
     /// numpy timedelta64.
     TimeDelta(TimeUnit, u32),
     /// Named fields, packed.
-    Struct(Arc<[Field]>),
+    Struct(Arc<[StructField]>),
     /// A small array as an element; occurs inside V2 structs.
     SubArray(Arc<DataType>, Arc<[usize]>),
     /// UTF-8 text of variable length.
@@ -261,7 +261,7 @@ impl DataType {
             fields
                 .into_iter()
                 .map(|(name, data_type)| {
-                    let field = Field { name, data_type, offset };
+                    let field = StructField { name, data_type, offset };
                     offset = offset.saturating_add(field.data_type.size());
                     field
                 })
@@ -353,8 +353,8 @@ impl fmt::Display for DataType {
             Self::Raw(n) => write!(f, "r{}", n.saturating_mul(8)),
             Self::FixedBytes(n) => write!(f, "null_terminated_bytes({n})"),
             Self::FixedUtf32(n) => write!(f, "fixed_length_utf32({})", n.saturating_mul(4)),
-            Self::DateTime(u, s) => write!(f, "numpy.datetime64({}{})", Scale(*s), u.name()),
-            Self::TimeDelta(u, s) => write!(f, "numpy.timedelta64({}{})", Scale(*s), u.name()),
+            Self::DateTime(u, s) => write!(f, "numpy.datetime64({}{})", ScaleFactor(*s), u.name()),
+            Self::TimeDelta(u, s) => write!(f, "numpy.timedelta64({}{})", ScaleFactor(*s), u.name()),
             Self::Struct(fields) => {
                 f.write_str("struct(")?;
                 for (i, field) in fields.iter().enumerate() {
@@ -372,9 +372,9 @@ impl fmt::Display for DataType {
 }
 
 /// A scale factor, left out when 1.
-struct Scale(u32);
+struct ScaleFactor(u32);
 
-impl fmt::Display for Scale {
+impl fmt::Display for ScaleFactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0 == 1 { Ok(()) } else { write!(f, "{}", self.0) }
     }

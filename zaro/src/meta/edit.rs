@@ -13,7 +13,7 @@ use crate::error::{Result, invalid, usage};
 
 /// What to do with a node's attributes.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Attributes {
+pub enum AttributesEdit {
     /// These instead of all.
     Replace(Vec<(String, Json)>),
     /// Some are set, in place or at the end; others are taken away. A name that is not there is no fault.
@@ -26,7 +26,7 @@ pub enum Attributes {
 }
 
 /// The document with its attributes changed: `zarr.json` of V3, `.zattrs` of V2 (an empty object if there is none).
-pub fn attributes(format: Format, document: &Json, edit: &Attributes) -> Result<Json> {
+pub fn attributes(format: Format, document: &Json, edit: &AttributesEdit) -> Result<Json> {
     let Json::Object(_) = document else {
         return Err(invalid!("must hold an object, not {}", document.kind()));
     };
@@ -36,8 +36,8 @@ pub fn attributes(format: Format, document: &Json, edit: &Attributes) -> Result<
     };
     let mut changed = old.map_or_else(Json::object, Json::clone);
     match edit {
-        Attributes::Replace(all) => changed = Json::Object(all.clone()),
-        Attributes::Patch { set, unset } => {
+        AttributesEdit::Replace(all) => changed = Json::Object(all.clone()),
+        AttributesEdit::Patch { set, unset } => {
             if !matches!(changed, Json::Object(_)) {
                 return Err(invalid!("must be an object, not {}", changed.kind()).with_field("attributes"));
             }
@@ -88,7 +88,7 @@ mod tests {
             r#"{"x": {"must_understand": false}, "attributes": {"a": 1, "b": NaN}, "node_type": "group",
                 "zarr_format": 3, "consolidated_metadata": {"kind": "inline", "metadata": {"c": {}}}}"#,
         );
-        let edit = Attributes::Patch {
+        let edit = AttributesEdit::Patch {
             set: vec![("a".into(), Json::int(2)), ("c".into(), Json::Null)],
             unset: vec!["b".into(), "none".into()],
         };
@@ -97,7 +97,7 @@ mod tests {
             changed.to_string(),
             r#"{"x":{"must_understand":false},"attributes":{"a":2,"c":null},"node_type":"group","zarr_format":3,"consolidated_metadata":{"kind":"inline","metadata":{"c":{}}}}"#
         );
-        let all = Attributes::Replace(vec![("n".into(), Json::Number("NaN".into()))]);
+        let all = AttributesEdit::Replace(vec![("n".into(), Json::Number("NaN".into()))]);
         assert_eq!(attributes(Format::V2, &json(r#"{"a": 1}"#), &all).unwrap(), json(r#"{"n": NaN}"#));
         assert_eq!(
             attributes(Format::V2, &json(r#"{"a": 1}"#), &edit).unwrap(),

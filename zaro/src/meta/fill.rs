@@ -103,18 +103,18 @@ fn read_with(
         return Ok(Fill::zero(data_type));
     }
     let mut out = Vec::new();
-    Reader { dialect, base64, f }.element(value, data_type, &mut out)?;
+    FillReader { dialect, base64, f }.element(value, data_type, &mut out)?;
     Ok(Fill(out.into()))
 }
 
-struct Reader<'a> {
+struct FillReader<'a> {
     dialect: Dialect,
     /// Whether the bytes of an element may be given as base64.
     base64: bool,
     f: &'a mut Findings,
 }
 
-impl Reader<'_> {
+impl FillReader<'_> {
     fn v2(&self) -> bool {
         self.dialect == Dialect::V2
     }

@@ -8,21 +8,21 @@ use crate::error::{Error, Result, invalid};
 /// The chunk grid of an array: for each dimension, where its chunks begin and end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grid {
-    axes: Vec<Axis>,
+    axes: Vec<ChunkAxis>,
 }
 
 /// The chunks along one dimension.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Axis {
+pub enum ChunkAxis {
     /// Every chunk has this length; the last one may reach beyond the array.
     Regular(u64),
     /// Chunks of different lengths, as runs of equal ones: never unrolled, since a few bytes can say `[1, 2^60]`.
-    Varying(Arc<[Run]>),
+    Varying(Arc<[ChunkRun]>),
 }
 
 /// Neighbouring chunks of one length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Run {
+pub struct ChunkRun {
     /// The length of each.
     pub length: u64,
     /// How many there are.
@@ -33,14 +33,14 @@ pub struct Run {
     pub start: u64,
 }
 
-impl Run {
+impl ChunkRun {
     /// The position after the last one. That it fits was checked when the run was made.
     fn end(&self) -> u64 {
         self.start.saturating_add(self.length.saturating_mul(self.count))
     }
 }
 
-impl Axis {
+impl ChunkAxis {
     /// The chunk that holds position `at`: `(number, first position, length)`.
     #[must_use]
     pub fn chunk_at(&self, at: u64) -> Option<(u64, u64, u64)> {
@@ -102,7 +102,7 @@ impl Grid {
         if chunk_shape.contains(&0) {
             return Err(invalid!("the chunk shape {chunk_shape:?} has a zero"));
         }
-        Ok(Self { axes: chunk_shape.iter().map(|n| Axis::Regular(*n)).collect() })
+        Ok(Self { axes: chunk_shape.iter().map(|n| ChunkAxis::Regular(*n)).collect() })
     }
 
     /// A rectilinear grid from its configuration: `{"kind": "inline", "chunk_shapes": […]}`.
@@ -127,14 +127,14 @@ impl Grid {
 
     /// The axes, one a dimension.
     #[must_use]
-    pub fn axes(&self) -> &[Axis] {
+    pub fn axes(&self) -> &[ChunkAxis] {
         &self.axes
     }
 
     /// The chunk shape, if all chunks have one.
     #[must_use]
     pub fn regular_shape(&self) -> Option<Vec<u64>> {
-        self.axes.iter().map(|a| if let Axis::Regular(n) = a { Some(*n) } else { None }).collect()
+        self.axes.iter().map(|a| if let ChunkAxis::Regular(n) = a { Some(*n) } else { None }).collect()
     }
 
     /// The shape of the chunk at `index`.
@@ -149,8 +149,8 @@ impl Grid {
         self.axes
             .iter()
             .map(|a| match a {
-                Axis::Regular(n) => *n,
-                Axis::Varying(runs) => runs.iter().map(|r| r.length).max().unwrap_or(1),
+                ChunkAxis::Regular(n) => *n,
+                ChunkAxis::Varying(runs) => runs.iter().map(|r| r.length).max().unwrap_or(1),
             })
             .collect()
     }
@@ -163,13 +163,13 @@ impl Grid {
 }
 
 /// One axis of a rectilinear grid: a number, or a list of lengths and `[length, count]` runs.
-fn varying(spec: &Json, extent: u64) -> Result<Axis> {
+fn varying(spec: &Json, extent: u64) -> Result<ChunkAxis> {
     let positive = |v: &Json| {
         v.as_u64()
             .filter(|n| *n > 0)
             .ok_or_else(|| invalid!("a chunk length must be a positive integer, not {v}"))
     };
-    let Some(items) = spec.items() else { return positive(spec).map(Axis::Regular) };
+    let Some(items) = spec.items() else { return positive(spec).map(ChunkAxis::Regular) };
     let mut runs = Vec::with_capacity(items.len());
     let (mut first, mut end) = (0u64, 0u64);
     for item in items {
@@ -178,7 +178,7 @@ fn varying(spec: &Json, extent: u64) -> Result<Axis> {
             Some(_) => return Err(invalid!("a run must be [length, count], not {item}")),
             None => (positive(item)?, 1),
         };
-        runs.push(Run { length, count, first, start: end });
+        runs.push(ChunkRun { length, count, first, start: end });
         let after = length.checked_mul(count).and_then(|n| end.checked_add(n));
         end = after.ok_or_else(|| Error::invalid("chunk lengths add up beyond 2^64"))?;
         // No more chunks than positions.
@@ -187,7 +187,7 @@ fn varying(spec: &Json, extent: u64) -> Result<Axis> {
     if end < extent {
         return Err(invalid!("the chunks cover {end} positions of a dimension of {extent}"));
     }
-    Ok(Axis::Varying(runs.into()))
+    Ok(ChunkAxis::Varying(runs.into()))
 }
 
 #[cfg(test)]

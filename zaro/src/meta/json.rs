@@ -44,7 +44,7 @@ pub struct Document {
 impl Json {
     /// Parses `bytes`, reading over the deviations that occur in the world.
     pub fn parse(bytes: &[u8]) -> Result<Document> {
-        Parser::new(bytes)?.document()
+        JsonParser::new(bytes)?.document()
     }
 
     /// An empty object.
@@ -406,14 +406,14 @@ impl fmt::Display for Json {
     }
 }
 
-struct Parser<'a> {
+struct JsonParser<'a> {
     text: &'a str,
     bytes: &'a [u8],
     at: usize,
     deviations: Vec<String>,
 }
 
-impl<'a> Parser<'a> {
+impl<'a> JsonParser<'a> {
     fn new(bytes: &'a [u8]) -> Result<Self> {
         let mut deviations = Vec::new();
         let bytes = match bytes.strip_prefix(b"\xef\xbb\xbf") {

@@ -1,6 +1,6 @@
 //! The description of an array like another one.
 
-use super::create::{Layout, NewArray};
+use super::create::{MemoryLayout, NewArray};
 use super::dtype::Endian;
 use super::json::Json;
 use super::write::write_codecs;
@@ -84,13 +84,13 @@ impl ArrayMeta {
     }
 }
 
-fn layout(axes: Vec<usize>, rank: usize) -> Layout {
+fn layout(axes: Vec<usize>, rank: usize) -> MemoryLayout {
     if axes.is_sorted() {
-        Layout::C
+        MemoryLayout::C
     } else if axes.iter().copied().eq((0..rank).rev()) {
-        Layout::F
+        MemoryLayout::F
     } else {
-        Layout::Axes(axes)
+        MemoryLayout::Axes(axes)
     }
 }
 

@@ -31,10 +31,10 @@ pub(crate) mod v2;
 pub(crate) mod v3;
 pub(crate) mod write;
 
-pub use convert::Converted;
-pub use create::{Layout as MemoryLayout, NewArray, default_chunks};
-pub use dtype::{DataType, Endian, Field as StructField, Float, TimeUnit};
-pub use edit::Attributes as AttributesEdit;
+pub use convert::ConvertedMetadata;
+pub use create::{MemoryLayout, NewArray, default_chunks};
+pub use dtype::{DataType, Endian, Float, StructField, TimeUnit};
+pub use edit::AttributesEdit;
 pub use fill::Fill;
 pub use finding::{Finding, Findings, Level, Mode};
 pub use grid::Grid;

@@ -13,7 +13,7 @@ const DOCUMENTS: &[&str] = &["zarr.json", ".zgroup", ".zattrs", ".zarray", ".zme
 /// An address, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Address {
-    pub(super) place: Place,
+    pub(super) place: StorePlace,
     /// Whether it was said that the place is an archive.
     pub(super) zip: bool,
     /// A path within what the place holds: within the archive, if it is one.
@@ -70,7 +70,7 @@ impl StoreKind {
 
 /// Where a store is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum StorePlace {
     Local(PathBuf),
     Memory,
     /// `aws` for a bucket at AWS itself, with its region if an address named it.
@@ -117,7 +117,7 @@ impl Address {
             return Err(Error::usage("the address names a kind of store, and no place"));
         }
         if !text.contains("://") && Path::new(text).exists() {
-            let place = Place::Local(PathBuf::from(trimmed(text)));
+            let place = StorePlace::Local(PathBuf::from(trimmed(text)));
             let text = text.to_owned();
             return Ok(Self { place, zip: false, inner: String::new(), kind, text, objects });
         }
@@ -158,7 +158,7 @@ impl Address {
         let inner = inner.into_iter().filter(|p| !p.is_empty()).collect::<Vec<_>>().join("/");
         check_prefix(&inner)
             .map_err(|_| Error::usage(format!("{inner:?} is not a path within an archive")))?;
-        Ok(Self { place: Place::parse(&uri)?, zip, inner, kind, text: text.to_owned(), objects })
+        Ok(Self { place: StorePlace::parse(&uri)?, zip, inner, kind, text: text.to_owned(), objects })
     }
 }
 
@@ -201,7 +201,7 @@ fn bucket_and_key(rest: &str) -> Result<(String, String)> {
     Ok((bucket.to_owned(), path.to_owned()))
 }
 
-impl Place {
+impl StorePlace {
     fn parse(uri: &str) -> Result<Self> {
         let Some((scheme, rest)) = uri.split_once("://") else {
             if uri == "memory:" {
@@ -350,25 +350,30 @@ fn file_path(uri: &str) -> Result<Option<PathBuf>> {
 }
 
 /// `container@account.host/path`, `account.blob.core.windows.net/container/path` or `container/path`.
-fn azure(rest: &str, split: fn(&str) -> Result<(String, String)>) -> Result<Place> {
+fn azure(rest: &str, split: fn(&str) -> Result<(String, String)>) -> Result<StorePlace> {
     let (first, path) = split(rest)?;
     if let Some((container, host)) = first.split_once('@') {
         let account = host.split('.').next().unwrap_or(host).to_owned();
-        return Ok(Place::Azure { account: Some(account), container: container.to_owned(), path, sas: None });
+        return Ok(StorePlace::Azure {
+            account: Some(account),
+            container: container.to_owned(),
+            path,
+            sas: None,
+        });
     }
     match first.strip_suffix(".blob.core.windows.net").or_else(|| first.strip_suffix(".dfs.core.windows.net"))
     {
         Some(account) => {
             let (container, path) = split(&path)?;
-            Ok(Place::Azure { account: Some(account.to_owned()), container, path, sas: None })
+            Ok(StorePlace::Azure { account: Some(account.to_owned()), container, path, sas: None })
         }
-        None => Ok(Place::Azure { account: None, container: first, path, sas: None }),
+        None => Ok(StorePlace::Azure { account: None, container: first, path, sas: None }),
     }
 }
 
 /// The bucket that an `https` address of a provider names. `None` for every other server, and for signed addresses
 /// of S3 and GCS, which hold for single objects.
-fn hosted(url: &Url) -> Option<Place> {
+fn hosted(url: &Url) -> Option<StorePlace> {
     if url.scheme() != "https" || url.port().is_some() || !url.username().is_empty() {
         return None;
     }
@@ -385,7 +390,7 @@ fn hosted(url: &Url) -> Option<Place> {
         if sas.as_ref().is_some_and(|q| !q.contains("sig=")) {
             return None;
         }
-        return Some(Place::Azure { account: Some(account.to_owned()), container, path, sas });
+        return Some(StorePlace::Azure { account: Some(account.to_owned()), container, path, sas });
     }
     if url.query().is_some() {
         return None;
@@ -393,10 +398,10 @@ fn hosted(url: &Url) -> Option<Place> {
     if matches!(host.as_str(), "storage.googleapis.com" | "storage.cloud.google.com") {
         let (bucket, path) =
             in_path().filter(|(b, _)| !matches!(b.as_str(), "storage" | "download" | "upload"))?;
-        return Some(Place::Gcs { bucket, path });
+        return Some(StorePlace::Gcs { bucket, path });
     }
     if let Some(bucket) = host.strip_suffix(".storage.googleapis.com") {
-        return Some(Place::Gcs { bucket: bucket.to_owned(), path });
+        return Some(StorePlace::Gcs { bucket: bucket.to_owned(), path });
     }
     let labels: Vec<&str> = host.strip_suffix(".amazonaws.com")?.split('.').collect();
     let service = labels.iter().rposition(|l| *l == "s3" || l.starts_with("s3-"))?;
@@ -417,7 +422,7 @@ fn hosted(url: &Url) -> Option<Place> {
         bucket if bucket.is_empty() => in_path()?,
         bucket => (bucket, path.clone()),
     };
-    Some(Place::S3 { bucket, path, aws: Some(region) })
+    Some(StorePlace::S3 { bucket, path, aws: Some(region) })
 }
 
 #[cfg(test)]

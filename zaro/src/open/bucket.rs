@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::address::{Address, Place};
+use super::address::{Address, StorePlace};
 use crate::error::{Error, Result};
 use crate::store::object::bucket::Bucket;
 use crate::store::options::StoreOptions;
@@ -10,7 +10,7 @@ use crate::store::options::StoreOptions;
 /// Whether an address leads to a bucket that [`open_bucket`] opens.
 #[must_use]
 pub fn is_bucket(uri: &str) -> bool {
-    Address::parse(uri).is_ok_and(|address| matches!(address.place, Place::S3 { .. }))
+    Address::parse(uri).is_ok_and(|address| matches!(address.place, StorePlace::S3 { .. }))
 }
 
 /// Opens the bucket that `uri` leads into, for what concerns versions, and says the path in it.
@@ -21,8 +21,8 @@ pub fn open_bucket(uri: &str, options: &StoreOptions) -> Result<(Arc<Bucket>, St
     let address = Address::parse(uri)?;
     let options = options.for_uri(&address.text)?;
     let (bucket, path) = match &address.place {
-        Place::S3 { bucket, path, aws: None } => (Bucket::s3(bucket, &options)?, path),
-        Place::S3 { bucket, path, aws: Some(region) } => {
+        StorePlace::S3 { bucket, path, aws: None } => (Bucket::s3(bucket, &options)?, path),
+        StorePlace::S3 { bucket, path, aws: Some(region) } => {
             (Bucket::s3_at_aws(bucket, region.as_deref(), &options)?, path)
         }
         _ => {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::address::Place;
+use super::address::StorePlace;
 use crate::error::{Error, Result};
 use crate::store::local::LocalStore;
 use crate::store::options::StoreOptions;
@@ -23,37 +23,37 @@ pub(super) fn folder(path: impl Into<PathBuf>, options: &StoreOptions) -> Shared
 
 /// The store at a remote place, with everything remote stores come with.
 #[cfg(feature = "cloud")]
-pub(super) fn connect(place: &Place, options: &StoreOptions) -> Result<SharedStore> {
+pub(super) fn connect(place: &StorePlace, options: &StoreOptions) -> Result<SharedStore> {
     let (place, options) = (place.clone(), options.clone());
     ReopenStore::around(move || connect_here(&place, &options))
 }
 
 #[cfg(feature = "cloud")]
-fn connect_here(place: &Place, options: &StoreOptions) -> Result<SharedStore> {
+fn connect_here(place: &StorePlace, options: &StoreOptions) -> Result<SharedStore> {
     use crate::store::http::HttpStore;
     use crate::store::object::CloudStore;
     let cloud = match place {
-        Place::Http(url) => {
+        StorePlace::Http(url) => {
             let store = HttpStore::new(url.as_str(), options)?;
             let host = store.host();
             return Ok(wrapped(Arc::new(store), &host, options));
         }
-        Place::S3 { bucket, path, aws: None } => CloudStore::s3(bucket, path, options)?,
-        Place::S3 { bucket, path, aws: Some(region) } => {
+        StorePlace::S3 { bucket, path, aws: None } => CloudStore::s3(bucket, path, options)?,
+        StorePlace::S3 { bucket, path, aws: Some(region) } => {
             CloudStore::s3_at_aws(bucket, path, region.as_deref(), options)?
         }
-        Place::Gcs { bucket, path } => CloudStore::gcs(bucket, path, options)?,
-        Place::Azure { account, container, path, sas } => {
+        StorePlace::Gcs { bucket, path } => CloudStore::gcs(bucket, path, options)?,
+        StorePlace::Azure { account, container, path, sas } => {
             CloudStore::azure(account.as_deref(), container, path, sas.as_deref(), options)?
         }
-        Place::Local(_) | Place::Memory => return Err(Error::usage("not a remote address")),
+        StorePlace::Local(_) | StorePlace::Memory => return Err(Error::usage("not a remote address")),
     };
     let host = cloud.host().to_owned();
     Ok(wrapped(Arc::new(cloud), &host, options))
 }
 
 #[cfg(not(feature = "cloud"))]
-pub(super) fn connect(_: &Place, _: &StoreOptions) -> Result<SharedStore> {
+pub(super) fn connect(_: &StorePlace, _: &StoreOptions) -> Result<SharedStore> {
     Err(Error::unsupported("this zaro was built without remote stores (feature `cloud`)"))
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::address::Place;
+use super::address::StorePlace;
 use super::spot::StoreLocation;
 use crate::error::{Error, ErrorKind, Hint, Result};
 use crate::meta::Json;
@@ -22,7 +22,9 @@ pub(super) enum Holds {
 /// The same spot, so that looking at it is not taken down in the log of requests.
 pub(super) fn unlogged(spot: &StoreLocation) -> StoreLocation {
     match &spot.place {
-        Some(Place::Local(path)) => StoreLocation { store: Arc::new(LocalStore::new(path)), ..spot.clone() },
+        Some(StorePlace::Local(path)) => {
+            StoreLocation { store: Arc::new(LocalStore::new(path)), ..spot.clone() }
+        }
         _ => spot.clone(),
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::address::{Address, Place};
+use super::address::{Address, StorePlace};
 use super::spot::StoreLocation;
 use super::{SourceOptions, find};
 use crate::error::{Error, Result};
@@ -72,7 +72,7 @@ pub(super) async fn open(
         }
         None => beside(name, &spot, &manifest, &near)?,
     };
-    let is_bucket = matches!(objects.place, Some(Place::S3 { .. } | Place::Http(_)));
+    let is_bucket = matches!(objects.place, Some(StorePlace::S3 { .. } | StorePlace::Http(_)));
     let map = ManifestMap::new(Arc::new(manifest), "");
     // Only buckets have versions; elsewhere sizes and digests tell.
     let map = if is_bucket { map } else { map.without_versions() };
@@ -95,15 +95,15 @@ fn beside(
         (false, path) => format!("{folder}/{path}"),
     };
     let place = match spot.place.as_ref().ok_or_else(unknown)? {
-        Place::S3 { bucket, path, aws } => {
+        StorePlace::S3 { bucket, path, aws } => {
             let path = objects_beside(&below(path.trim_matches('/'))).ok_or_else(unknown)?;
-            Place::S3 { bucket: bucket.clone(), path, aws: aws.clone() }
+            StorePlace::S3 { bucket: bucket.clone(), path, aws: aws.clone() }
         }
-        Place::Local(folder) if !manifest.fields().version => {
+        StorePlace::Local(folder) if !manifest.fields().version => {
             let folder = std::path::absolute(folder)?;
             let folder = folder.to_str().ok_or_else(unknown)?;
             let path = objects_beside(&below(folder)).ok_or_else(unknown)?;
-            Place::Local(path.into())
+            StorePlace::Local(path.into())
         }
         _ => return Err(unknown()),
     };

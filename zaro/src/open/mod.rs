@@ -22,7 +22,7 @@ mod top;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use self::address::{Address, Place, StoreKind};
+use self::address::{Address, StoreKind, StorePlace};
 use self::archive::{archive_in, is_archive, open_zip};
 #[cfg(feature = "cloud")]
 pub use self::bucket::{is_bucket, open_bucket};
@@ -43,7 +43,7 @@ use crate::store::memory::MemoryStore;
 use crate::store::options::StoreOptions;
 use crate::store::wrap::prefix::PrefixStore;
 use crate::store::zip::ZipStore;
-use crate::store::zip::create::{Form, ZipCreateStore};
+use crate::store::zip::create::{ZipCreateStore, ZipForm};
 use crate::store::{Listing, SharedStore, join};
 use crate::suggest;
 
@@ -63,7 +63,7 @@ pub async fn open_with(uri: &str, source: &SourceOptions, options: &OpenOptions)
     if let Some(store) = reference {
         return referenced(&found, store, uri, options).await;
     }
-    if let Some(Place::Local(path)) = &found.spot.place {
+    if let Some(StorePlace::Local(path)) = &found.spot.place {
         check_exists(path)?;
     }
     let zarr = Zarr::from_store(found.spot.rooted()?, options.clone()).await;
@@ -168,13 +168,13 @@ pub async fn open_archive(uri: &str, options: &StoreOptions) -> Result<Option<Zi
         return Ok(None);
     }
     let (folder, name) = match &address.place {
-        Place::Local(path) => {
+        StorePlace::Local(path) => {
             if !path.is_file() || (!address.zip && !is_archive(path)?) {
                 return Ok(None);
             }
             let Some(name) = path.file_name().and_then(|n| n.to_str()) else { return Ok(None) };
             let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            (Place::Local(parent.to_owned()), name.to_owned())
+            (StorePlace::Local(parent.to_owned()), name.to_owned())
         }
         #[cfg(feature = "cloud")]
         remote => match remote.archive(address.zip) {
@@ -256,12 +256,12 @@ async fn locate(address: &Address, options: &SourceOptions) -> Result<(OpenedSto
 /// What the address leads to, as far as names tell, and files on this machine.
 async fn find(address: &Address, options: &StoreOptions) -> Result<OpenedStore> {
     match &address.place {
-        Place::Local(path) => open_local(path, address, options).await,
-        Place::Memory => {
+        StorePlace::Local(path) => open_local(path, address, options).await,
+        StorePlace::Memory => {
             let spot = StoreLocation {
                 store: Arc::new(MemoryStore::new()),
                 path: address.inner.clone(),
-                place: Some(Place::Memory),
+                place: Some(StorePlace::Memory),
                 remote: false,
             };
             Ok(OpenedStore::folder(spot))
@@ -286,10 +286,10 @@ pub async fn open_store_for_writing(uri: &str, options: &StoreOptions) -> Result
     }
     let options = options.for_uri(&address.text)?;
     let store: SharedStore = match &address.place {
-        Place::Local(path) => match archive_in(path, address.zip) {
+        StorePlace::Local(path) => match archive_in(path, address.zip) {
             Some((archive, inside)) => {
                 let is_ozx = archive.extension().is_some_and(|e| e.eq_ignore_ascii_case("ozx"));
-                let form = if is_ozx { ozx_form() } else { Form::default() };
+                let form = if is_ozx { ozx_form() } else { ZipForm::default() };
                 let store = ZipCreateStore::create_as(archive, form)?;
                 return rooted(Arc::new(store), &joined(&inside, &address.inner));
             }
@@ -298,7 +298,7 @@ pub async fn open_store_for_writing(uri: &str, options: &StoreOptions) -> Result
             }
             None => folder(path, &options),
         },
-        Place::Memory => Arc::new(MemoryStore::new()),
+        StorePlace::Memory => Arc::new(MemoryStore::new()),
         remote => writable_remote(remote, &address, &options)?,
     };
     rooted(store, &address.inner)
@@ -317,11 +317,11 @@ pub async fn refuse_references(store: &SharedStore) -> Result<()> {
 }
 
 /// How an archive that is called `.ozx` is written: as the rules for these have it.
-fn ozx_form() -> Form {
+fn ozx_form() -> ZipForm {
     #[cfg(feature = "image")]
     return crate::image::ozx::form();
     #[cfg(not(feature = "image"))]
-    Form::default()
+    ZipForm::default()
 }
 
 /// What lies below `path` in `store`, as a store.
@@ -352,7 +352,7 @@ async fn open_local(path: &Path, address: &Address, options: &StoreOptions) -> R
         if address.zip {
             return Err(Error::not_found(format!("there is no archive {}", path.display())));
         }
-        let spot = StoreLocation::at(Place::Local(path.to_owned()), options)?;
+        let spot = StoreLocation::at(StorePlace::Local(path.to_owned()), options)?;
         return Ok(OpenedStore::folder(spot.child(&address.inner)));
     }
     let name = outside.file_name().and_then(|n| n.to_str());
@@ -363,7 +363,7 @@ async fn open_local(path: &Path, address: &Address, options: &StoreOptions) -> R
         outside.parent().filter(|p| !p.as_os_str().is_empty()).map_or(PathBuf::from("."), Path::to_owned);
     inside.extend(address.inner.split('/').filter(|p| !p.is_empty()).map(str::to_owned));
     let inside = inside.join("/");
-    let spot = StoreLocation::at(Place::Local(parent), options)?;
+    let spot = StoreLocation::at(StorePlace::Local(parent), options)?;
     if !address.zip && !is_archive(&outside)? {
         let spot = spot.child(&name);
         return Ok(OpenedStore { spot, file: true, beyond: inside, entered: None });
@@ -375,7 +375,7 @@ async fn open_local(path: &Path, address: &Address, options: &StoreOptions) -> R
 }
 
 #[cfg(feature = "cloud")]
-async fn open_remote(place: &Place, address: &Address, options: &StoreOptions) -> Result<OpenedStore> {
+async fn open_remote(place: &StorePlace, address: &Address, options: &StoreOptions) -> Result<OpenedStore> {
     // Where an archive may lie on the way: `a/b.zip/c` is the entries below `c` of `b.zip` in `a`.
     if let Some((folder, name, inside)) = place.archive(address.zip) {
         let spot = StoreLocation::at(folder, options)?;
@@ -392,13 +392,13 @@ async fn open_remote(place: &Place, address: &Address, options: &StoreOptions) -
 
 /// The store at a remote place that can be written to.
 #[cfg(feature = "cloud")]
-fn writable_remote(place: &Place, address: &Address, options: &StoreOptions) -> Result<SharedStore> {
+fn writable_remote(place: &StorePlace, address: &Address, options: &StoreOptions) -> Result<SharedStore> {
     if let Some((_, name, _)) = place.archive(address.zip) {
         return Err(Error::unsupported(format!(
             "{name} would be a remote archive, which cannot be written; make it here and copy it there"
         )));
     }
-    if let Place::Http(url) = place {
+    if let StorePlace::Http(url) = place {
         return Err(Error::unsupported("web servers cannot be written to").with_store(url));
     }
     // What is held may be old by now, and whoever changes something has to see what others did.
@@ -408,11 +408,11 @@ fn writable_remote(place: &Place, address: &Address, options: &StoreOptions) -> 
 }
 
 #[cfg(not(feature = "cloud"))]
-fn writable_remote(_: &Place, _: &Address, _: &StoreOptions) -> Result<SharedStore> {
+fn writable_remote(_: &StorePlace, _: &Address, _: &StoreOptions) -> Result<SharedStore> {
     Err(Error::unsupported("this zaro was built without remote stores (feature `cloud`)"))
 }
 
 #[cfg(not(feature = "cloud"))]
-async fn open_remote(_: &Place, _: &Address, _: &StoreOptions) -> Result<OpenedStore> {
+async fn open_remote(_: &StorePlace, _: &Address, _: &StoreOptions) -> Result<OpenedStore> {
     Err(Error::unsupported("this zaro was built without remote stores (feature `cloud`)"))
 }

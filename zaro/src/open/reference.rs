@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::address::{Address, Place, StoreKind};
+use super::address::{Address, StoreKind, StorePlace};
 use super::look::{Holds, begins_as_document, folder, icechunk_here, no_zarr, unlogged};
 use super::spot::StoreLocation;
 use super::targets::AnyTargets;
@@ -108,7 +108,7 @@ pub(super) async fn parquet(
 fn is_named_json(spot: &StoreLocation, address: &Address) -> bool {
     let path = match &spot.place {
         _ if !spot.path.is_empty() => spot.path.clone(),
-        Some(Place::Http(url)) => url.path().to_owned(),
+        Some(StorePlace::Http(url)) => url.path().to_owned(),
         _ => address.text.clone(),
     };
     let path = path.to_ascii_lowercase();

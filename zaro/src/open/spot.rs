@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::address::Place;
+use super::address::StorePlace;
 use super::connect::{connect, folder};
 use crate::error::{Error, Result};
 use crate::store::options::StoreOptions;
@@ -17,16 +17,16 @@ pub(super) struct StoreLocation {
     /// Its path in the store; `""` for the store's root.
     pub(super) path: String,
     /// Where the store's root is; `None` inside an archive.
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<StorePlace>,
     /// Whether what lies here came from somewhere else, and must not reach for local files.
     pub(super) remote: bool,
 }
 
 impl StoreLocation {
     /// A place, reached with these options.
-    pub(super) fn at(place: Place, options: &StoreOptions) -> Result<Self> {
+    pub(super) fn at(place: StorePlace, options: &StoreOptions) -> Result<Self> {
         let (store, remote) = match &place {
-            Place::Local(path) => (folder(path, options), false),
+            StorePlace::Local(path) => (folder(path, options), false),
             place => (connect(place, options)?, true),
         };
         Ok(Self { store, path: String::new(), place: Some(place), remote })
@@ -45,7 +45,9 @@ impl StoreLocation {
         if self.path.is_empty() {
             let place = match self.place.as_ref()? {
                 // A relative path has a folder above it, too.
-                Place::Local(path) => Place::Local(std::path::absolute(path).ok()?.parent()?.to_owned()),
+                StorePlace::Local(path) => {
+                    StorePlace::Local(std::path::absolute(path).ok()?.parent()?.to_owned())
+                }
                 place => place.split()?.0,
             };
             return Self::at(place, options).ok();
@@ -73,8 +75,8 @@ impl StoreLocation {
         let beyond = || Error::invalid(format!("{path:?} leads out of the store that names it"));
         let up = up.join("/");
         match self.place.as_ref().ok_or_else(beyond)? {
-            Place::Local(root) => Ok(RelativePath::Elsewhere(Place::Local(climbed(root, &up)?))),
-            Place::Http(url) => {
+            StorePlace::Local(root) => Ok(RelativePath::Elsewhere(StorePlace::Local(climbed(root, &up)?))),
+            StorePlace::Http(url) => {
                 // As a path that is not encoded, like those that stay inside.
                 let mut joined = url.clone();
                 let parts: Vec<&str> = up.split('/').collect();
@@ -87,12 +89,13 @@ impl StoreLocation {
                         }
                     }
                 }
-                Ok(RelativePath::Elsewhere(Place::Http(joined)))
+                Ok(RelativePath::Elsewhere(StorePlace::Http(joined)))
             }
             place => {
                 let mut place = place.clone();
-                let (Place::S3 { path, .. } | Place::Gcs { path, .. } | Place::Azure { path, .. }) =
-                    &mut place
+                let (StorePlace::S3 { path, .. }
+                | StorePlace::Gcs { path, .. }
+                | StorePlace::Azure { path, .. }) = &mut place
                 else {
                     return Err(beyond());
                 };
@@ -122,7 +125,7 @@ pub(super) enum RelativePath {
     /// To a key of the same store.
     Here(String),
     /// Out of its root.
-    Elsewhere(Place),
+    Elsewhere(StorePlace),
 }
 
 /// `root` and a path that leaves it. Links on the way count as the system counts them.

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use tokio::sync::OnceCell;
 
 use super::SourceOptions;
-use super::address::{Place, is_archive_name};
+use super::address::{StorePlace, is_archive_name};
 use super::connect::{connect, folder};
 use super::spot::{RelativePath, StoreLocation};
 use crate::error::{Error, Result};
@@ -75,8 +75,8 @@ impl AnyTargets {
     /// Whether an address, as far as it says, leads to a file on this machine.
     pub(super) fn is_local(&self, url: &str) -> bool {
         let url = if url.is_empty() { self.target.as_deref().unwrap_or_default() } else { url };
-        match Place::of_object(url) {
-            Ok(Some(Place::Local(_))) => true,
+        match StorePlace::of_object(url) {
+            Ok(Some(StorePlace::Local(_))) => true,
             Ok(None) => self.base.store.direct().is_some() && !url.contains("::"),
             _ => false,
         }
@@ -102,7 +102,7 @@ impl AnyTargets {
                 _ => {}
             }
         }
-        match Place::of_object(url)? {
+        match StorePlace::of_object(url)? {
             Some(place) => self.at(place, url, trusted).await,
             None => self.relative(url, near, trusted).await,
         }
@@ -156,7 +156,7 @@ impl AnyTargets {
     /// What `path` leads to from `base`.
     async fn from(&self, base: &StoreLocation, path: &str, trusted: bool) -> Result<Target> {
         // What is written as a part of a web address is read as one.
-        if let Some(Place::Http(url)) = &base.place
+        if let Some(StorePlace::Http(url)) = &base.place
             && path.contains(['%', '?', '#'])
         {
             let mut folder = url.clone();
@@ -165,13 +165,13 @@ impl AnyTargets {
             let joined = folder.join(&format!("./{path}"));
             let joined = joined.map_err(|e| Error::invalid(format!("{path:?} is not an address: {e}")))?;
             let text = joined.as_str().to_owned();
-            return self.at(Place::Http(joined), &text, trusted).await;
+            return self.at(StorePlace::Http(joined), &text, trusted).await;
         }
         match base.below(path)? {
             RelativePath::Here(key) => {
                 check_key(&key)
                     .map_err(|_| Error::invalid(format!("{path:?} is not a path of an object")))?;
-                if let (Some(Place::Local(root)), true) =
+                if let (Some(StorePlace::Local(root)), true) =
                     (&base.place, self.named && self.guarded && !trusted)
                 {
                     stays_below(root, &key)?;
@@ -190,29 +190,31 @@ impl AnyTargets {
     }
 
     /// The object at a place, which was written as `url`.
-    async fn at(&self, place: Place, url: &str, trusted: bool) -> Result<Target> {
-        let named = |(root, key): (Place, String), base: String| (root, key, base);
+    async fn at(&self, place: StorePlace, url: &str, trusted: bool) -> Result<Target> {
+        let named = |(root, key): (StorePlace, String), base: String| (root, key, base);
         let (root, key, name) = match place {
-            Place::Local(path) => {
+            StorePlace::Local(path) => {
                 if self.guarded && !trusted {
                     return Err(names_local());
                 }
                 return self.local(&path).await;
             }
-            Place::S3 { bucket, path, aws } => {
+            StorePlace::S3 { bucket, path, aws } => {
                 let name = format!("s3 {bucket}");
-                named((Place::S3 { bucket, path: String::new(), aws }, path), name)
+                named((StorePlace::S3 { bucket, path: String::new(), aws }, path), name)
             }
-            Place::Gcs { bucket, path } => {
+            StorePlace::Gcs { bucket, path } => {
                 let name = format!("gs {bucket}");
-                named((Place::Gcs { bucket, path: String::new() }, path), name)
+                named((StorePlace::Gcs { bucket, path: String::new() }, path), name)
             }
-            Place::Azure { account, container, path, sas } => {
+            StorePlace::Azure { account, container, path, sas } => {
                 let name = format!("az {account:?} {container}");
-                named((Place::Azure { account, container, path: String::new(), sas }, path), name)
+                named((StorePlace::Azure { account, container, path: String::new(), sas }, path), name)
             }
-            Place::Http(address) => return self.http(&address, url),
-            Place::Memory => return Err(Error::unsupported("memory holds nothing that can be referred to")),
+            StorePlace::Http(address) => return self.http(&address, url),
+            StorePlace::Memory => {
+                return Err(Error::unsupported("memory holds nothing that can be referred to"));
+            }
         };
         let store = self.shared(name, url, |options| connect(&root, options))?;
         Ok(Target { store, key })
@@ -224,14 +226,16 @@ impl AnyTargets {
         if self.target.as_deref() == Some(url) {
             return true;
         }
-        let (Some(own), Ok(Some(other))) = (&self.base.place, Place::of_object(url)) else { return false };
+        let (Some(own), Ok(Some(other))) = (&self.base.place, StorePlace::of_object(url)) else {
+            return false;
+        };
         match (own, &other) {
-            (Place::Http(own), Place::Http(other)) => own.origin() == other.origin(),
-            (Place::S3 { bucket: own, .. }, Place::S3 { bucket: other, .. })
-            | (Place::Gcs { bucket: own, .. }, Place::Gcs { bucket: other, .. }) => own == other,
+            (StorePlace::Http(own), StorePlace::Http(other)) => own.origin() == other.origin(),
+            (StorePlace::S3 { bucket: own, .. }, StorePlace::S3 { bucket: other, .. })
+            | (StorePlace::Gcs { bucket: own, .. }, StorePlace::Gcs { bucket: other, .. }) => own == other,
             (
-                Place::Azure { account: a, container: own, .. },
-                Place::Azure { account: b, container: other, .. },
+                StorePlace::Azure { account: a, container: own, .. },
+                StorePlace::Azure { account: b, container: other, .. },
             ) => (a, own) == (b, other),
             _ => false,
         }
@@ -301,7 +305,7 @@ impl AnyTargets {
             let store = self.shared(root.to_string(), url, |options| {
                 let mut options = options.clone();
                 options.cache &= !signed;
-                connect(&Place::Http(root.clone()), &options)
+                connect(&StorePlace::Http(root.clone()), &options)
             })?;
             return Ok(Target { store, key });
         }
@@ -346,14 +350,14 @@ fn stays_below(root: &Path, key: &str) -> Result<()> {
 }
 
 /// The address of a place, as options for prefixes see it.
-fn text_of(place: &Place) -> String {
+fn text_of(place: &StorePlace) -> String {
     match place {
-        Place::Local(path) => path.display().to_string(),
-        Place::Memory => "memory:".to_owned(),
-        Place::S3 { bucket, path, .. } => format!("s3://{bucket}/{path}"),
-        Place::Gcs { bucket, path } => format!("gs://{bucket}/{path}"),
-        Place::Azure { container, path, .. } => format!("az://{container}/{path}"),
-        Place::Http(url) => url.to_string(),
+        StorePlace::Local(path) => path.display().to_string(),
+        StorePlace::Memory => "memory:".to_owned(),
+        StorePlace::S3 { bucket, path, .. } => format!("s3://{bucket}/{path}"),
+        StorePlace::Gcs { bucket, path } => format!("gs://{bucket}/{path}"),
+        StorePlace::Azure { container, path, .. } => format!("az://{container}/{path}"),
+        StorePlace::Http(url) => url.to_string(),
     }
 }
 
@@ -361,7 +365,7 @@ fn text_of(place: &Place) -> String {
 impl Targets for AnyTargets {
     fn permits(&self, url: &str) -> Result<()> {
         let last = url.rsplit("::").next().unwrap_or(url);
-        if self.guarded && matches!(Place::of_object(last), Ok(Some(Place::Local(_)))) {
+        if self.guarded && matches!(StorePlace::of_object(last), Ok(Some(StorePlace::Local(_)))) {
             return Err(names_local());
         }
         Ok(())
@@ -375,7 +379,7 @@ impl Targets for AnyTargets {
         let target = match (remote.url.is_empty(), &self.target) {
             (false, _) => self.resolve(&remote.url, remote.near.as_deref(), false).await?,
             // What the caller names, the caller may reach.
-            (true, Some(target)) => match Place::of_object(target) {
+            (true, Some(target)) => match StorePlace::of_object(target) {
                 Ok(None) if !target.contains("::") => self.local(Path::new(target)).await?,
                 _ => self.resolve(target, None, true).await?,
             },

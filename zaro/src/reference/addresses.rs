@@ -19,7 +19,7 @@ pub struct Addresses {
     counts: Counts,
     /// The objects that no prefix fits.
     left: Objects,
-    memo: Option<(Remote, Arc<str>, Change)>,
+    memo: Option<(Remote, Arc<str>, AddressChange)>,
 }
 
 /// A prefix, and what takes its place.
@@ -51,7 +51,7 @@ pub struct Counts {
 
 /// What happened to one address.
 #[derive(Debug, Clone, Copy, Default)]
-struct Change {
+struct AddressChange {
     pair: Option<usize>,
     absolute: bool,
     versioned: bool,
@@ -120,8 +120,8 @@ impl Addresses {
         Ok(url)
     }
 
-    async fn change(&self, remote: &Remote) -> Result<(Arc<str>, Change)> {
-        let mut change = Change::default();
+    async fn change(&self, remote: &Remote) -> Result<(Arc<str>, AddressChange)> {
+        let mut change = AddressChange::default();
         let mut url = remote.url.to_string();
         change.pair = self.fitting(&url);
         if change.pair.is_none() && (url.is_empty() || is_relative(&url)) {
@@ -232,10 +232,10 @@ mod tests {
 
     /// Relative addresses from one folder on, and a target by name.
     #[derive(Debug)]
-    struct Folder(&'static str, Option<&'static str>);
+    struct RelativeTo(&'static str, Option<&'static str>);
 
     #[async_trait::async_trait]
-    impl Targets for Folder {
+    impl Targets for RelativeTo {
         async fn target(&self, remote: &Remote) -> Result<Target> {
             let key = match (remote.url.is_empty(), self.1) {
                 (true, None) => return Err(Error::usage("no target was named")),
@@ -247,7 +247,7 @@ mod tests {
     }
 
     fn new() -> Addresses {
-        Addresses::new(Arc::new(Folder("/a", None)), false)
+        Addresses::new(Arc::new(RelativeTo("/a", None)), false)
     }
 
     async fn of(addresses: &mut Addresses, url: &str) -> String {
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(of(&mut a, "x/1").await, "s3://b/1");
         assert_eq!(of(&mut a, "y/1").await, "/a/y/1");
         assert_eq!(a.counts().absolute, 1);
-        let mut kept = Addresses::new(Arc::new(Folder("/a", Some("named"))), true);
+        let mut kept = Addresses::new(Arc::new(RelativeTo("/a", Some("named"))), true);
         assert_eq!(of(&mut kept, "x/1").await, "x/1");
         assert_eq!(of(&mut kept, "").await, "/a/named");
         let mut kept = kept.rebase("/a/x/", "s3://b/").unwrap();

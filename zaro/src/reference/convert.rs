@@ -1,7 +1,7 @@
 //! A map in another form, with the same keys and the same bytes.
 //!
 //! Entries go from one form to the other as they come, in the order of the map; how rows of Parquet wait for their
-//! partition to be whole is the business of its [`Writer`].
+//! partition to be whole is the business of its [`ParquetWriter`].
 
 use std::io::Write;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::addresses::{Addresses, Counts};
 use super::arrays::{Arrays, Part, is_document};
 use super::json_write::JsonWriter;
 #[cfg(feature = "parquet")]
-use super::parquet::{self, Writer};
+use super::parquet::{self, ParquetWriter};
 use super::{Location, Map, ReferenceStore, Remote};
 use crate::error::{Error, Result, redacted};
 use crate::meta::Json;
@@ -23,7 +23,7 @@ use crate::task::{Task, Unit};
 
 /// How to convert.
 #[derive(Debug, Clone, Default)]
-pub struct ConvertOptions {
+pub struct RewriteOptions {
     /// Leave out what the form has no place for, instead of an error.
     pub drop_strays: bool,
     /// How it is watched, in entries, and stopped.
@@ -32,7 +32,7 @@ pub struct ConvertOptions {
 
 /// What was written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Converted {
+pub struct Rewritten {
     /// Metadata documents.
     pub documents: u64,
     /// Everything else.
@@ -45,7 +45,7 @@ pub struct Converted {
     pub dropped_keys: Vec<String>,
 }
 
-impl Converted {
+impl Rewritten {
     /// As JSON, with what became of addresses; of a store that is written to `uri`.
     #[must_use]
     pub fn json(&self, uri: Option<&str>, counts: &Counts) -> Json {
@@ -69,7 +69,7 @@ const NAMED: usize = 5;
 /// Entries between two looks at whether to stop.
 const STEP: u64 = 1024;
 
-impl ConvertOptions {
+impl RewriteOptions {
     fn step(&self, done: u64) -> Result<()> {
         if !done.is_multiple_of(STEP) {
             return Ok(());
@@ -84,9 +84,9 @@ pub async fn to_json<W: Write>(
     map: &dyn Map,
     addresses: &mut Addresses,
     out: &mut JsonWriter<W>,
-    options: &ConvertOptions,
-) -> Result<Converted> {
-    let mut done = Converted::default();
+    options: &RewriteOptions,
+) -> Result<Rewritten> {
+    let mut done = Rewritten::default();
     let mut entries = map.entries("");
     while let Some((key, location)) = entries.try_next().await? {
         let url = match &location {
@@ -100,7 +100,7 @@ pub async fn to_json<W: Write>(
     Ok(done)
 }
 
-impl Converted {
+impl Rewritten {
     fn count(&mut self, key: &str, location: &Location) {
         if is_document(key) {
             self.documents += 1;
@@ -111,7 +111,7 @@ impl Converted {
     }
 
     #[cfg(feature = "parquet")]
-    fn drop(&mut self, key: &str, why: &str, options: &ConvertOptions) -> Result<()> {
+    fn drop(&mut self, key: &str, why: &str, options: &RewriteOptions) -> Result<()> {
         if !options.drop_strays {
             let message = format!("{why}: Parquet has no place for it");
             let e = Error::unsupported(message).with_hint("drop_strays", "leaves it out");
@@ -134,11 +134,11 @@ pub async fn to_parquet(
     addresses: &mut Addresses,
     target: &SharedStore,
     record_size: u64,
-    options: &ConvertOptions,
-) -> Result<Converted> {
+    options: &RewriteOptions,
+) -> Result<Rewritten> {
     let documents = parquet::documents(source).await?;
-    let mut done = Converted { documents: u64_of(documents.len()), ..Converted::default() };
-    let mut writer = Writer::new(target.clone(), record_size, documents)?;
+    let mut done = Rewritten { documents: u64_of(documents.len()), ..Rewritten::default() };
+    let mut writer = ParquetWriter::new(target.clone(), record_size, documents)?;
     let (mut hint, mut seen) = (0, 0u64);
     let mut entries = source.map().entries("");
     while let Some((key, location)) = entries.try_next().await? {
@@ -194,7 +194,7 @@ mod tests {
         Addresses::new(Arc::new(MemoryTargets::default()), true)
     }
 
-    async fn parquet(map: &MemoryMap, options: &ConvertOptions) -> Result<(SharedMap, Converted)> {
+    async fn parquet(map: &MemoryMap, options: &RewriteOptions) -> Result<(SharedMap, Rewritten)> {
         let (arrays, _) = Arrays::of(&zarr_of(map.clone()).await).await?;
         let source = ReferenceStore::new("memory", Arc::new(map.clone()), Arc::new(MemoryTargets::default()));
         let target: SharedStore = Arc::new(MemoryStore::new());
@@ -225,7 +225,7 @@ mod tests {
     #[tokio::test]
     async fn parquet_has_the_same_entries() {
         let map = large();
-        let (made, done) = parquet(&map, &ConvertOptions::default()).await.unwrap();
+        let (made, done) = parquet(&map, &RewriteOptions::default()).await.unwrap();
         assert_eq!((done.documents, done.references, done.inline, done.dropped), (4, 41, 1, 0));
         assert_eq!(all(&*made).await, map.0);
     }
@@ -234,11 +234,11 @@ mod tests {
     async fn what_has_no_place_is_refused_or_left_out() {
         for (key, why) in [("readme", "neither"), ("a/41", "outside")] {
             let map = large().text(key, "{ text");
-            let e = parquet(&map, &ConvertOptions::default()).await.err().unwrap();
+            let e = parquet(&map, &RewriteOptions::default()).await.err().unwrap();
             assert!(e.to_string().contains(key) && e.to_string().contains(why), "{e}");
         }
         let map = large().text("readme", "text").text("a/41", "x").text(".zmetadata", "{}");
-        let options = ConvertOptions { drop_strays: true, ..ConvertOptions::default() };
+        let options = RewriteOptions { drop_strays: true, ..RewriteOptions::default() };
         let (made, done) = parquet(&map, &options).await.unwrap();
         assert_eq!((done.dropped, done.dropped_keys), (2, vec!["a/41".to_owned(), "readme".to_owned()]));
         assert_eq!(all(&*made).await, large().0);
@@ -247,11 +247,11 @@ mod tests {
     #[tokio::test]
     async fn what_parquet_cannot_say_is_said_otherwise() {
         let map = large().range("a/5", "s3://b/k", 9, 0);
-        let (made, _) = parquet(&map, &ConvertOptions::default()).await.unwrap();
+        let (made, _) = parquet(&map, &RewriteOptions::default()).await.unwrap();
         assert_eq!(made.locate("a/5").await.unwrap(), Some(Location::Inline(Bytes::new())));
         let unnamed =
             large().with("a/5", Location::Remote(Remote::new("", Some(Span { offset: 0, length: 1 }))));
-        let e = parquet(&unnamed, &ConvertOptions::default()).await.err().unwrap();
+        let e = parquet(&unnamed, &RewriteOptions::default()).await.err().unwrap();
         assert!(e.to_string().contains("a/5"), "{e}");
     }
 
@@ -259,7 +259,7 @@ mod tests {
     async fn json_has_every_entry() {
         let map = large().text("readme", "text");
         let mut out = JsonWriter::new(Vec::new(), Compression::None, false).unwrap();
-        let done = to_json(&map, &mut addresses(), &mut out, &ConvertOptions::default()).await.unwrap();
+        let done = to_json(&map, &mut addresses(), &mut out, &RewriteOptions::default()).await.unwrap();
         assert_eq!((done.documents, done.references, done.inline), (4, 42, 2));
         let text = out.finish().unwrap();
         let refs = Json::parse(&text).unwrap().value;

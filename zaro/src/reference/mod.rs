@@ -39,16 +39,16 @@ pub use addresses::{Addresses, Counts as AddressCounts};
 pub use arrays::Arrays;
 #[cfg(feature = "parquet")]
 pub use convert::to_parquet;
-pub use convert::{ConvertOptions as RewriteOptions, Converted as Rewritten, to_json};
+pub use convert::{RewriteOptions, Rewritten, to_json};
 pub use json::JsonMap;
 pub use json_write::{Compression, JsonWriter};
 pub use options::ReferenceOptions;
 #[cfg(feature = "parquet")]
 pub use parquet::RECORD_SIZE;
-pub use stat::{ArrayStat, PlaceStat, Stat as ReferenceStat, stat};
+pub use stat::{ArrayStat, PlaceStat, ReferenceStat, stat};
 pub use store::ReferenceStore;
 pub use validate::{MapFinding, MapReport, ValidateOptions, validate};
-pub use write::{Form as ReferenceForm, Writing as ReferenceWriting};
+pub use write::{ReferenceForm, ReferenceWriting};
 
 /// Where the bytes of a key are.
 #[derive(Debug, Clone, PartialEq, Eq)]

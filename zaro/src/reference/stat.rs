@@ -19,7 +19,7 @@ use crate::num::u64_of;
 
 /// What is in a map.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Stat {
+pub struct ReferenceStat {
     /// Each array, by path.
     pub arrays: Vec<ArrayStat>,
     /// All arrays together.
@@ -63,7 +63,7 @@ pub struct ArrayStat {
     pub inline_bytes: u64,
 }
 
-impl Stat {
+impl ReferenceStat {
     /// As JSON, of the store at `uri`.
     #[must_use]
     pub fn json(&self, uri: &str) -> Json {
@@ -139,14 +139,14 @@ pub struct PlaceStat {
 const NAMED: usize = 5;
 
 /// Counts what is in `map`, whose arrays are `arrays`.
-pub async fn stat(map: &dyn Map, arrays: &Arrays) -> Result<Stat> {
-    let mut out = Stat {
+pub async fn stat(map: &dyn Map, arrays: &Arrays) -> Result<ReferenceStat> {
+    let mut out = ReferenceStat {
         arrays: arrays
             .list()
             .iter()
             .map(|a| ArrayStat { path: a.path.clone(), chunks: a.chunks, ..ArrayStat::default() })
             .collect(),
-        ..Stat::default()
+        ..ReferenceStat::default()
     };
     let mut objects = Objects::default();
     let mut of_array: Vec<DistinctObjects> =

@@ -13,7 +13,7 @@ use futures::stream::{BoxStream, StreamExt};
 use super::{Location, Remote, SharedMap, Span, Targets};
 use crate::error::{Error, Result, redacted};
 use crate::num::{u64_of, usize_of};
-use crate::store::list::{Level, walk, with_facts};
+use crate::store::list::{FolderNames, walk, with_facts};
 use crate::store::{
     ByteRange, Direct, Entry, GetOptions, KeyEntry, ListOptions, Object, ObjectMeta, ObjectStream, Origin,
     Site, Store, StoreExt, md5_hex,
@@ -265,7 +265,7 @@ impl Store for ReferenceStore {
         if !options.recursive {
             let names = walk(prefix, options, move |folder, _| async move {
                 let found = self.map.list(&folder).await;
-                found.map(Level::from).map_err(|e| e.with_key(folder).with_store(self))
+                found.map(FolderNames::from).map_err(|e| e.with_key(folder).with_store(self))
             });
             return with_facts(self, options, names);
         }

@@ -135,13 +135,13 @@ pub async fn validate(
 
 /// An object as the map names it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Object {
+struct MappedObject {
     url: Arc<str>,
     near: Option<Arc<str>>,
     pin: Option<Arc<Pin>>,
 }
 
-impl Object {
+impl MappedObject {
     fn of(remote: &Remote) -> Self {
         // What is near matters to relative addresses alone: others name one object, whichever array asks.
         let near = remote.near.clone().filter(|_| is_relative(&remote.url));
@@ -155,7 +155,7 @@ impl Object {
 
 /// What is wrong with an object.
 #[derive(Debug)]
-enum Fault {
+enum ObjectFault {
     /// It is not there, or cannot be had.
     Lost(&'static str, String),
     /// It has fewer bytes than are asked of it.
@@ -167,7 +167,7 @@ struct Check<'a> {
     options: &'a ValidateOptions,
     report: MapReport,
     /// The end of the furthest range that is asked of each object.
-    ends: HashMap<Object, u64>,
+    ends: HashMap<MappedObject, u64>,
     /// For each array, chunks to decode: by a hash of their number, so that they lie anywhere, and always the same.
     samples: Vec<BTreeMap<u64, u64>>,
     /// How many chunks there are to decode.
@@ -208,7 +208,7 @@ impl<'a> Check<'a> {
     async fn gather(&mut self, map: &dyn Map) -> Result<()> {
         let arrays = self.arrays;
         let mut hint = 0;
-        let mut last: Option<(Object, u64)> = None;
+        let mut last: Option<(MappedObject, u64)> = None;
         let mut entries = map.entries("");
         while let Some(entry) = self.options.task.unless_cancelled(entries.next().map(Ok)).await? {
             let (key, location) = match entry {
@@ -257,7 +257,7 @@ impl<'a> Check<'a> {
                     *furthest = end.max(*furthest);
                 }
                 _ => {
-                    let before = last.replace((Object::of(&remote), end));
+                    let before = last.replace((MappedObject::of(&remote), end));
                     self.note(before);
                 }
             }
@@ -267,7 +267,7 @@ impl<'a> Check<'a> {
         Ok(())
     }
 
-    fn note(&mut self, object: Option<(Object, u64)>) {
+    fn note(&mut self, object: Option<(MappedObject, u64)>) {
         if let Some((object, end)) = object {
             let furthest = self.ends.entry(object).or_default();
             *furthest = end.max(*furthest);
@@ -308,8 +308,12 @@ impl<'a> Check<'a> {
     }
 
     /// Asks for every object; gives back those with a fault.
-    async fn objects(&mut self, map: &dyn Map, targets: &dyn Targets) -> Result<HashMap<Object, Fault>> {
-        let ends: Vec<(Object, u64)> = std::mem::take(&mut self.ends).into_iter().collect();
+    async fn objects(
+        &mut self,
+        map: &dyn Map,
+        targets: &dyn Targets,
+    ) -> Result<HashMap<MappedObject, ObjectFault>> {
+        let ends: Vec<(MappedObject, u64)> = std::mem::take(&mut self.ends).into_iter().collect();
         self.report.objects = u64_of(ends.len());
         let total = self.report.objects.saturating_add(self.to_decode());
         let meter = &self.options.task.meter(Unit::Objects, total);
@@ -330,12 +334,12 @@ impl<'a> Check<'a> {
     }
 
     /// The last pass: a finding for every key that refers to an object with a fault.
-    async fn name_keys(&mut self, map: &dyn Map, faults: &HashMap<Object, Fault>) -> Result<()> {
+    async fn name_keys(&mut self, map: &dyn Map, faults: &HashMap<MappedObject, ObjectFault>) -> Result<()> {
         let mut hint = 0;
         let mut entries = map.entries("");
         while let Some(entry) = self.options.task.unless_cancelled(entries.next().map(Ok)).await? {
             let Ok((key, Location::Remote(remote))) = entry else { continue };
-            let Some(fault) = faults.get(&Object::of(&remote)) else { continue };
+            let Some(fault) = faults.get(&MappedObject::of(&remote)) else { continue };
             let node = match self.arrays.part(&key, &mut hint) {
                 Part::Chunk { array, .. } | Part::Outside { array } => shown(&self.arrays.at(array)?.path),
                 Part::Document => shown(key.rsplit_once('/').map_or("", |(node, _)| node)),
@@ -343,10 +347,10 @@ impl<'a> Check<'a> {
             };
             let url = remote.url.to_string();
             match fault {
-                Fault::Lost(rule, message) => {
+                ObjectFault::Lost(rule, message) => {
                     self.add(rule, Level::Error, node, &key, &url, message.clone());
                 }
-                Fault::Short(size) => {
+                ObjectFault::Short(size) => {
                     let end = remote.span.and_then(|s| s.offset.checked_add(s.length));
                     if let (Some(span), Some(end)) = (remote.span, end)
                         && end > *size
@@ -364,7 +368,12 @@ impl<'a> Check<'a> {
     }
 
     /// Decodes the chunks of the sample, or all of them.
-    async fn decode(&mut self, map: &dyn Map, zarr: &Zarr, faults: &HashMap<Object, Fault>) -> Result<()> {
+    async fn decode(
+        &mut self,
+        map: &dyn Map,
+        zarr: &Zarr,
+        faults: &HashMap<MappedObject, ObjectFault>,
+    ) -> Result<()> {
         let total = self.report.objects.saturating_add(self.to_decode());
         let meter = &self.options.task.meter(Unit::Objects, total);
         meter.set(self.report.objects);
@@ -449,7 +458,7 @@ async fn try_chunk(
     array: &Array,
     grid: &ChunkGrid,
     number: u64,
-    faults: &HashMap<Object, Fault>,
+    faults: &HashMap<MappedObject, ObjectFault>,
 ) -> Tried {
     let index = grid.index(number);
     let key = grid.meta.keys.key(&grid.path, &index);
@@ -457,7 +466,7 @@ async fn try_chunk(
         Ok(Some(Location::Remote(remote))) => Some(remote),
         _ => None,
     };
-    if remote.as_ref().is_some_and(|r| faults.contains_key(&Object::of(r))) {
+    if remote.as_ref().is_some_and(|r| faults.contains_key(&MappedObject::of(r))) {
         return Tried::Passed;
     }
     let place = index.iter().zip(grid.meta.grid.axes()).zip(&grid.meta.shape).map(|((i, axis), extent)| {
@@ -476,7 +485,7 @@ async fn try_chunk(
 }
 
 /// Whether an object is there, in the state that is meant, and has `end` bytes.
-async fn look(map: &dyn Map, targets: &dyn Targets, object: &Object, end: u64) -> Option<Fault> {
+async fn look(map: &dyn Map, targets: &dyn Targets, object: &MappedObject, end: u64) -> Option<ObjectFault> {
     let asked = async {
         let target = targets.target(&object.remote()).await?;
         match object.pin.as_deref().filter(|p| !p.is_empty()) {
@@ -494,8 +503,8 @@ async fn look(map: &dyn Map, targets: &dyn Targets, object: &Object, end: u64) -
     };
     match asked.await {
         Ok(Some(size)) if size >= end => None,
-        Ok(Some(size)) => Some(Fault::Short(size)),
-        Ok(None) => Some(Fault::Lost("ref/target-missing", "the object does not exist".to_owned())),
+        Ok(Some(size)) => Some(ObjectFault::Short(size)),
+        Ok(None) => Some(ObjectFault::Lost("ref/target-missing", "the object does not exist".to_owned())),
         Err(e) => {
             let e: Error = e;
             let rule = match e.kind() {
@@ -505,7 +514,7 @@ async fn look(map: &dyn Map, targets: &dyn Targets, object: &Object, end: u64) -
                 ErrorKind::Invalid | ErrorKind::Conflict => "ref/target-changed",
                 _ => "ref/target-unreadable",
             };
-            Some(Fault::Lost(rule, error_text(&e)))
+            Some(ObjectFault::Lost(rule, error_text(&e)))
         }
     }
 }

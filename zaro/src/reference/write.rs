@@ -8,7 +8,7 @@ use super::addresses::Addresses;
 use super::arrays::Arrays;
 #[cfg(feature = "parquet")]
 use super::convert::to_parquet;
-use super::convert::{ConvertOptions, Converted, to_json};
+use super::convert::{RewriteOptions, Rewritten, to_json};
 use super::json_write::{Compression, JsonWriter};
 use super::{Map as _, ReferenceStore};
 use crate::error::{Error, ErrorKind, Result, usage};
@@ -20,14 +20,14 @@ use crate::store::{Condition, Listing, SharedStore, StoreExt as _};
 
 /// A form of references.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum ReferenceForm {
     /// One document.
     Json,
     /// A folder, for millions of references.
     Parquet,
 }
 
-impl Form {
+impl ReferenceForm {
     /// The form that a name asks for.
     #[must_use]
     pub fn of_name(uri: &str) -> Option<Self> {
@@ -54,7 +54,7 @@ impl Compression {
 
 /// What is written, and how.
 #[derive(Debug)]
-pub struct Writing<'a> {
+pub struct ReferenceWriting<'a> {
     /// The references.
     pub store: &'a ReferenceStore,
     /// The hierarchy that they are.
@@ -62,7 +62,7 @@ pub struct Writing<'a> {
     /// What becomes of addresses.
     pub addresses: &'a mut Addresses,
     /// How to convert.
-    pub options: &'a ConvertOptions,
+    pub options: &'a RewriteOptions,
     /// Replace what is there, if it is a reference store.
     pub overwrite: bool,
     /// JSON: a line for each entry.
@@ -71,7 +71,7 @@ pub struct Writing<'a> {
     pub record_size: u64,
 }
 
-impl Writing<'_> {
+impl ReferenceWriting<'_> {
     /// Fails if there is something, unless it may be replaced.
     pub fn check_free(&self, there: bool, name: &str) -> Result<()> {
         if there && !self.overwrite { Err(exists(name)) } else { Ok(()) }
@@ -101,14 +101,14 @@ impl Writing<'_> {
         &mut self,
         out: W,
         compression: Compression,
-    ) -> Result<(W, Converted)> {
+    ) -> Result<(W, Rewritten)> {
         let mut out = JsonWriter::new(out, compression, self.pretty)?;
         let done = to_json(&**self.store.map(), self.addresses, &mut out, self.options).await?;
         Ok((out.finish()?, done))
     }
 
     /// As the document `name` of a store, at the address `uri`.
-    pub async fn json_object(&mut self, to: &SharedStore, name: &str, uri: &str) -> Result<Converted> {
+    pub async fn json_object(&mut self, to: &SharedStore, name: &str, uri: &str) -> Result<Rewritten> {
         self.check_document(to, name, uri).await?;
         // A put is whole, so all of it has to be at hand.
         let (bytes, done) = self.json(Vec::new(), Compression::of_name(uri)).await?;
@@ -120,7 +120,7 @@ impl Writing<'_> {
     }
 
     /// As a folder of Parquet on this machine.
-    pub async fn parquet_folder(&mut self, path: &Path) -> Result<Converted> {
+    pub async fn parquet_folder(&mut self, path: &Path) -> Result<Rewritten> {
         let local = |path: &Path| -> SharedStore { Arc::new(LocalStore::new(path)) };
         let fault = |e: std::io::Error| Error::from(e).within(path.display());
         let empty = path.is_dir() && std::fs::read_dir(path).map_err(fault)?.next().is_none();
@@ -134,7 +134,7 @@ impl Writing<'_> {
         }
         let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let part = temporary_folder(parent);
-        let begun = Unfinished(&part);
+        let begun = PendingReferences(&part);
         let done = self.parquet(&local(&part)).await?;
         if there {
             replace_folder(&part, path).map_err(fault)?;
@@ -147,7 +147,7 @@ impl Writing<'_> {
     }
 
     /// As objects of Parquet, all that there are in a store; `name` is what it is called.
-    pub async fn parquet_objects(&mut self, to: &SharedStore, name: &str) -> Result<Converted> {
+    pub async fn parquet_objects(&mut self, to: &SharedStore, name: &str) -> Result<Rewritten> {
         if to.list("").await? != Listing::default() {
             self.check_free(true, name)?;
             check_references(to, name).await?;
@@ -159,12 +159,12 @@ impl Writing<'_> {
     }
 
     #[cfg(not(feature = "parquet"))]
-    async fn parquet(&mut self, to: &SharedStore) -> Result<Converted> {
+    async fn parquet(&mut self, to: &SharedStore) -> Result<Rewritten> {
         Err(Error::without("parquet").with_store(to))
     }
 
     #[cfg(feature = "parquet")]
-    async fn parquet(&mut self, to: &SharedStore) -> Result<Converted> {
+    async fn parquet(&mut self, to: &SharedStore) -> Result<Rewritten> {
         let (arrays, damaged) = Arrays::of(self.zarr).await?;
         if let Some(e) = damaged.into_iter().next() {
             return Err(e);
@@ -174,9 +174,9 @@ impl Writing<'_> {
 }
 
 /// Takes away what was begun, unless it got its name.
-struct Unfinished<'a>(&'a Path);
+struct PendingReferences<'a>(&'a Path);
 
-impl Drop for Unfinished<'_> {
+impl Drop for PendingReferences<'_> {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(self.0);
     }
@@ -241,8 +241,8 @@ fn base(uri: &str, json: bool) -> String {
 
 /// Whether relative addresses mean the same in a reference store at `from` and in one at `to` that is of this form.
 #[must_use]
-pub fn same_base(from: &str, to: &str, form: Form) -> bool {
-    base(from, holds_json(from)) == base(to, form == Form::Json)
+pub fn same_base(from: &str, to: &str, form: ReferenceForm) -> bool {
+    base(from, holds_json(from)) == base(to, form == ReferenceForm::Json)
 }
 
 #[cfg(test)]

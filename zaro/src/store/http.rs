@@ -19,7 +19,7 @@ use reqwest::{Client, Method, Response, StatusCode};
 use url::Url;
 
 use super::fault::{as_transient, transient};
-use super::list::{Level, walk, with_facts};
+use super::list::{FolderNames, walk, with_facts};
 use super::memory::slice;
 use super::options::StoreOptions;
 use super::pin::is_md5;
@@ -228,7 +228,7 @@ fn facts(response: &Response) -> RemoteMeta {
 }
 
 /// What a server said to a request for a key.
-enum Answer {
+enum HttpAnswer {
     Here(Response),
     Missing,
     Unsatisfiable(Option<u64>),
@@ -339,7 +339,7 @@ impl HttpStore {
         key: &str,
         range: Option<&str>,
         ask: &GetOptions<'_>,
-    ) -> Result<Answer> {
+    ) -> Result<HttpAnswer> {
         check_key(key)?;
         let pin = ask.pinned();
         let mut url = self.url(key, false)?;
@@ -361,7 +361,7 @@ impl HttpStore {
                 _ => {}
             }
         }
-        let Some(response) = sent else { return Ok(Answer::Missing) };
+        let Some(response) = sent else { return Ok(HttpAnswer::Missing) };
         match response.status() {
             // Neither an object nor that there is none.
             StatusCode::NO_CONTENT if method == Method::GET => Err(self.failure(&response)),
@@ -369,14 +369,14 @@ impl HttpStore {
                 if let Some(pin) = pin {
                     check_pin(pin, &response)?;
                 }
-                Ok(Answer::Here(response))
+                Ok(HttpAnswer::Here(response))
             }
             StatusCode::RANGE_NOT_SATISFIABLE => {
-                Ok(Answer::Unsatisfiable(content_range(response.headers()).and_then(|(_, size)| size)))
+                Ok(HttpAnswer::Unsatisfiable(content_range(response.headers()).and_then(|(_, size)| size)))
             }
             status => {
                 let asked = Asked { signed: true, missing_403: self.missing_403, read: true };
-                Reply::new(status, response.headers(), "").sort(asked).map(|()| Answer::Missing)
+                Reply::new(status, response.headers(), "").sort(asked).map(|()| HttpAnswer::Missing)
             }
         }
     }
@@ -391,9 +391,9 @@ impl HttpStore {
         let pin = ask.pinned();
         let Some(range) = ask.range else {
             return match self.ask(&Method::GET, key, None, &ask).await? {
-                Answer::Here(response) => open_whole(response, ask).await.map(Some),
-                Answer::Missing => Ok(None),
-                Answer::Unsatisfiable(_) => {
+                HttpAnswer::Here(response) => open_whole(response, ask).await.map(Some),
+                HttpAnswer::Missing => Ok(None),
+                HttpAnswer::Unsatisfiable(_) => {
                     Err(Error::io("the server refused a range that was not asked for"))
                 }
             };
@@ -410,13 +410,13 @@ impl HttpStore {
             return range.resolve(size).map(|_| nothing());
         };
         match self.ask(&Method::GET, key, Some(&asked), &ask).await? {
-            Answer::Missing => Ok(None),
-            Answer::Here(response) if !pin.is_none_or(|p| is_proven(p, response.headers())) => {
+            HttpAnswer::Missing => Ok(None),
+            HttpAnswer::Here(response) if !pin.is_none_or(|p| is_proven(p, response.headers())) => {
                 Err(Error::unsupported(
                     "the server does not say which state of the object it sends, and a part of it does not tell",
                 ))
             }
-            Answer::Here(response) => {
+            HttpAnswer::Here(response) => {
                 let meta = ObjectMeta::from(facts(&response));
                 meta.check(ask.state)?;
                 let (span, body) = match response.status() {
@@ -425,7 +425,7 @@ impl HttpStore {
                 };
                 Ok(Some(ObjectStream { meta, range: span.map(|(start, end)| start..end), body }))
             }
-            Answer::Unsatisfiable(size) => {
+            HttpAnswer::Unsatisfiable(size) => {
                 let size = match size {
                     Some(size) => Some(size),
                     None => self.measured(key).await?,
@@ -443,7 +443,7 @@ impl HttpStore {
     async fn look(&self, key: &str) -> Result<Option<RemoteMeta>> {
         let any = GetOptions::default();
         match self.ask(&Method::HEAD, key, None, &any).await {
-            Ok(Answer::Here(response)) => {
+            Ok(HttpAnswer::Here(response)) => {
                 self.heads.store(true, Ordering::Relaxed);
                 let meta = facts(&response);
                 if meta.size.is_some() {
@@ -451,23 +451,23 @@ impl HttpStore {
                 }
             }
             Err(e) if as_transient(&e).is_some() => return Err(e),
-            Ok(Answer::Missing) if self.heads.load(Ordering::Relaxed) => return Ok(None),
+            Ok(HttpAnswer::Missing) if self.heads.load(Ordering::Relaxed) => return Ok(None),
             // A refusal, or that there is nothing, may be of the method only: an address may be signed for GET alone, and
             // some servers answer 404 to every HEAD.
-            Ok(Answer::Missing | Answer::Unsatisfiable(_)) | Err(_) => {}
+            Ok(HttpAnswer::Missing | HttpAnswer::Unsatisfiable(_)) | Err(_) => {}
         }
         // Asked for the first byte, they say more.
         match self.ask(&Method::GET, key, Some("bytes=0-0"), &any).await? {
-            Answer::Missing => Ok(None),
-            Answer::Unsatisfiable(size) => {
+            HttpAnswer::Missing => Ok(None),
+            HttpAnswer::Unsatisfiable(size) => {
                 Ok(Some(RemoteMeta { size: Some(size.unwrap_or(0)), ..RemoteMeta::default() }))
             }
-            Answer::Here(response) => {
+            HttpAnswer::Here(response) => {
                 let mut meta = facts(&response);
                 if meta.size.is_none() {
                     // Nothing but reading it tells.
                     let whole = self.ask(&Method::GET, key, None, &any).await?;
-                    let Answer::Here(whole) = whole else { return Ok(None) };
+                    let HttpAnswer::Here(whole) = whole else { return Ok(None) };
                     meta.size = Some(u64_of(all(whole, GetOptions::default()).await?.len()));
                 }
                 Ok(Some(meta))
@@ -691,7 +691,7 @@ impl Store for HttpStore {
     fn list_opts(&self, prefix: &str, options: &ListOptions) -> BoxStream<'_, Result<Entry>> {
         let entries = walk(prefix, options, move |folder, _| async move {
             let found = self.listed(&folder).await;
-            found.map(Level::from).map_err(|e| e.with_key(folder).with_store(self))
+            found.map(FolderNames::from).map_err(|e| e.with_key(folder).with_store(self))
         });
         with_facts(self, options, entries)
     }

@@ -161,7 +161,7 @@ fn unescape(text: &str) -> String {
 
 /// The entries of a JSON list of objects with a `name` and a `type` (nginx) or `is_dir` (Caddy).
 fn json_entries(text: &str) -> Option<Vec<(String, bool)>> {
-    let mut json = Json { rest: text };
+    let mut json = FlatJson { rest: text };
     let mut out = Vec::new();
     json.eat('[')?;
     if json.eat(']').is_some() {
@@ -195,11 +195,11 @@ fn json_entries(text: &str) -> Option<Vec<(String, bool)>> {
 }
 
 /// Just enough JSON for a flat list of flat objects.
-struct Json<'a> {
+struct FlatJson<'a> {
     rest: &'a str,
 }
 
-impl Json<'_> {
+impl FlatJson<'_> {
     fn eat(&mut self, c: char) -> Option<()> {
         self.rest = self.rest.trim_start().strip_prefix(c)?;
         Some(())

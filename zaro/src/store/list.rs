@@ -158,14 +158,14 @@ impl Listing {
 
 /// Names of one folder, in the order of a listing.
 #[derive(Debug, Default)]
-pub(crate) struct Level {
+pub(crate) struct FolderNames {
     /// Those of folders end with a slash.
     pub(super) names: Vec<String>,
     /// Whether there are more after these.
     pub(super) more: bool,
 }
 
-impl Level {
+impl FolderNames {
     /// Sorts the names and drops all but the first `most`.
     pub(super) fn shorten(&mut self, most: usize) {
         self.names.sort_unstable();
@@ -174,7 +174,7 @@ impl Level {
     }
 }
 
-impl From<Listing> for Level {
+impl From<Listing> for FolderNames {
     fn from(Listing { objects: mut names, prefixes }: Listing) -> Self {
         names.extend(prefixes.into_iter().map(|name| name + "/"));
         names.sort();
@@ -183,15 +183,15 @@ impl From<Listing> for Level {
 }
 
 /// A folder that a walk is in.
-struct Open {
+struct OpenFolder {
     folder: String,
     level: std::vec::IntoIter<String>,
     /// The last of these names, if there are more.
     more: Option<String>,
 }
 
-impl Open {
-    fn new(folder: String, level: Level) -> Self {
+impl OpenFolder {
+    fn new(folder: String, level: FolderNames) -> Self {
         let more = level.names.last().filter(|_| level.more).cloned();
         Self { folder, level: level.names.into_iter(), more }
     }
@@ -204,27 +204,28 @@ pub(crate) fn walk<'a, F>(
     level: impl Fn(String, Option<String>) -> F + Send + Sync + 'a,
 ) -> BoxStream<'a, Result<Entry>>
 where
-    F: Future<Output = Result<Level>> + Send + 'a,
+    F: Future<Output = Result<FolderNames>> + Send + 'a,
 {
-    struct Walk<L> {
+    struct StoreWalk<L> {
         level: L,
         options: ListOptions,
-        open: Vec<Open>,
+        open: Vec<OpenFolder>,
         begin: Option<String>,
     }
-    let walk = Walk { level, options: options.clone(), open: Vec::new(), begin: Some(prefix.to_owned()) };
+    let walk =
+        StoreWalk { level, options: options.clone(), open: Vec::new(), begin: Some(prefix.to_owned()) };
     let entries = stream::try_unfold(walk, |mut walk| async move {
         loop {
             if let Some(folder) = walk.begin.take() {
                 let level = (walk.level)(folder.clone(), None).await?;
-                walk.open.push(Open::new(folder, level));
+                walk.open.push(OpenFolder::new(folder, level));
             }
             let Some(open) = walk.open.last_mut() else { return Ok::<_, Error>(None) };
             let Some(name) = open.level.next() else {
                 let folder = open.folder.clone();
                 match open.more.take() {
                     None => drop(walk.open.pop()),
-                    more => *open = Open::new(folder.clone(), (walk.level)(folder, more).await?),
+                    more => *open = OpenFolder::new(folder.clone(), (walk.level)(folder, more).await?),
                 }
                 continue;
             };

@@ -64,15 +64,13 @@ pub use pin::Pin;
 pub(crate) use pin::md5_hex;
 pub use site::{Relation, Site};
 pub use stream::{Body, ObjectStream};
-pub use wrap::log::{
-    Method as RequestMethod, Outcome as RequestOutcome, Request as LoggedRequest, RequestLog,
-};
+pub use wrap::log::{LoggedRequest, RequestLog, RequestMethod, RequestOutcome};
 pub use wrap::prefix::PrefixStore;
 pub use wrap::read_only::ReadOnlyStore;
 pub use wrap::retry::RetryPolicy;
 pub use write::{Condition, Put};
 pub use zip::create::{
-    Arrangement as ZipArrangement, EntryWriter as ZipEntryWriter, Form as ZipForm, ZipCreateStore,
+    Arrangement as ZipArrangement, EntryWriter as ZipEntryWriter, ZipCreateStore, ZipForm,
 };
 pub use zip::{ArchiveEntry, ZipStore};
 

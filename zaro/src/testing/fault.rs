@@ -46,7 +46,7 @@ pub enum Fault {
 
 /// Whom a fault meets.
 #[derive(Debug)]
-struct Rule {
+struct FaultRule {
     fault: Fault,
     /// Calls counted from 1 over all keys.
     calls: std::ops::RangeInclusive<u64>,
@@ -59,7 +59,7 @@ struct Rule {
 #[derive(Debug)]
 pub struct FaultStore {
     inner: SharedStore,
-    rules: Mutex<Vec<Rule>>,
+    rules: Mutex<Vec<FaultRule>>,
     calls: AtomicU64,
     now: AtomicU64,
     most: AtomicU64,
@@ -104,7 +104,7 @@ impl FaultStore {
     }
 
     fn with_rule(self, calls: std::ops::RangeInclusive<u64>, key: &str, fault: Fault) -> Self {
-        let rule = Rule { fault, calls, key: key.to_owned() };
+        let rule = FaultRule { fault, calls, key: key.to_owned() };
         self.rules.lock().unwrap_or_else(PoisonError::into_inner).push(rule);
         self
     }

@@ -11,7 +11,7 @@ use crate::store::StoreExt as _;
 const RULE: &str = "consolidated/stale";
 
 /// One document inside consolidated metadata.
-struct Entry {
+struct ConsolidatedEntry {
     /// The node it is of, in key form.
     node: String,
     /// `zarr.json`, `.zarray`, `.zgroup` or `.zattrs`.
@@ -20,12 +20,12 @@ struct Entry {
 }
 
 /// Everything consolidated at the root, in either version's form. Keys that are no paths are findings of the root.
-async fn entries(zarr: &Zarr) -> Result<Vec<Entry>> {
+async fn entries(zarr: &Zarr) -> Result<Vec<ConsolidatedEntry>> {
     let mut out = Vec::new();
     if let Ok(Node { meta: NodeMeta::Group(group), .. }) = zarr.node("").await {
         for (node, document) in group.consolidated.into_iter().flatten() {
             if let Ok(node) = normal(&node) {
-                out.push(Entry { node, name: "zarr.json".into(), document });
+                out.push(ConsolidatedEntry { node, name: "zarr.json".into(), document });
             }
         }
     }
@@ -34,7 +34,11 @@ async fn entries(zarr: &Zarr) -> Result<Vec<Entry>> {
         for (key, document) in document.value.get("metadata").and_then(Json::members).unwrap_or_default() {
             let (node, name) = key.rsplit_once('/').unwrap_or(("", key));
             if let Ok(node) = normal(node) {
-                out.push(Entry { node, name: name.to_owned(), document: Arc::new(document.clone()) });
+                out.push(ConsolidatedEntry {
+                    node,
+                    name: name.to_owned(),
+                    document: Arc::new(document.clone()),
+                });
             }
         }
     }

@@ -47,7 +47,7 @@ fn all(
     let meta = array.meta();
     send(hierarchy::create_group(store, "", Format::V3, &Json::Null, Existing::Refuse));
     send(hierarchy::create_array(store, "", &new, Existing::Refuse));
-    send(hierarchy::edit_attributes(store, "", &edit::Attributes::Replace(Vec::new())));
+    send(hierarchy::edit_attributes(store, "", &edit::AttributesEdit::Replace(Vec::new())));
     send(hierarchy::consolidate(store, ""));
     send(hierarchy::delete(store, ""));
     send(hierarchy::resize(store, "", &[]));

@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use zaro::codec::{BytesToBytes, Codec, CodecRequest, Repr, Size};
+use zaro::codec::{BytesToBytes, Codec, CodecRequest, OutputSize, Repr};
 use zaro::internal::codec::build;
 use zaro::meta::{DataType, Fill, Json};
 
@@ -58,7 +58,7 @@ fn values_are_those_of_eccodes_to_the_bit() {
     let mut wrong = Vec::new();
     for case in cases() {
         let codec = v2(&format!(r#"{{"var": "{}", "dtype": "float64"}}"#, case.var));
-        let got = match codec.decode(&case.message, Size::Exact(case.expected.len())) {
+        let got = match codec.decode(&case.message, OutputSize::Exact(case.expected.len())) {
             Ok(got) => doubles(&got),
             Err(e) => {
                 wrong.push(format!("{}: {e}", case.name));
@@ -82,8 +82,9 @@ fn values_take_the_type_that_is_asked_for() {
     let case = cases().into_iter().find(|c| c.name == "simple_bitmap").unwrap();
     let want = doubles(&case.expected);
     let singles: Vec<u8> = want.iter().flat_map(|x| (*x as f32).to_be_bytes()).collect();
-    let got =
-        v2(r#"{"var": "t", "dtype": ">f4"}"#).decode(&case.message, Size::Exact(singles.len())).unwrap();
+    let got = v2(r#"{"var": "t", "dtype": ">f4"}"#)
+        .decode(&case.message, OutputSize::Exact(singles.len()))
+        .unwrap();
     let (Some(hole), true) = (want.iter().position(|x| x.is_nan()), want.iter().any(|x| !x.is_nan())) else {
         panic!("no missing values to test with")
     };
@@ -91,7 +92,7 @@ fn values_take_the_type_that_is_asked_for() {
     assert_eq!(got.len(), singles.len());
     // gribscan leaves missing values as eccodes has them.
     let Codec::Bytes(raw) = codec("v2.gribscan.rawgrib", "{}", &DataType::FLOAT32).unwrap() else { panic!() };
-    let raw = doubles(&raw.decode(&case.message, Size::Exact(want.len() * 8)).unwrap());
+    let raw = doubles(&raw.decode(&case.message, OutputSize::Exact(want.len() * 8)).unwrap());
     assert_eq!(raw[hole], 9999.0);
     assert!(raw.iter().zip(&want).all(|(a, b)| a == b || b.is_nan()));
 }
@@ -123,10 +124,10 @@ fn a_row_or_column_of_coordinates_is_enough_for_a_regular_grid() {
     let message = std::fs::read(folder.join("grid_regular_ll.grib")).unwrap();
     for (var, count, step) in [("latitude", 7, 9), ("longitude", 9, 1)] {
         let codec = v2(&format!(r#"{{"var": "{var}"}}"#));
-        let one = doubles(&codec.decode(&message, Size::Exact(count * 8)).unwrap());
-        let all = doubles(&codec.decode(&message, Size::Exact(63 * 8)).unwrap());
+        let one = doubles(&codec.decode(&message, OutputSize::Exact(count * 8)).unwrap());
+        let all = doubles(&codec.decode(&message, OutputSize::Exact(63 * 8)).unwrap());
         assert_eq!(one, all.iter().step_by(step).take(count).copied().collect::<Vec<f64>>());
-        assert!(codec.decode(&message, Size::Exact(62 * 8)).is_err());
+        assert!(codec.decode(&message, OutputSize::Exact(62 * 8)).is_err());
     }
 }
 
@@ -139,7 +140,7 @@ fn damaged_messages_never_panic() {
     };
     for case in cases() {
         let codec = v2(&format!(r#"{{"var": "{}", "dtype": "float64"}}"#, case.var));
-        let size = Size::Exact(case.expected.len());
+        let size = OutputSize::Exact(case.expected.len());
         let attempt = |bytes: &[u8]| {
             if let Ok(out) = codec.decode(bytes, size) {
                 assert_eq!(out.len(), case.expected.len(), "{}", case.name);
@@ -164,7 +165,7 @@ fn damaged_messages_never_panic() {
             }
             attempt(&bytes);
         }
-        assert!(codec.decode(&case.message, Size::Exact(case.expected.len() + 8)).is_err());
-        assert!(codec.decode(&case.message, Size::Exact(case.expected.len() - 1)).is_err());
+        assert!(codec.decode(&case.message, OutputSize::Exact(case.expected.len() + 8)).is_err());
+        assert!(codec.decode(&case.message, OutputSize::Exact(case.expected.len() - 1)).is_err());
     }
 }

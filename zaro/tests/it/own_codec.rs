@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use zaro::codec::{ArrayToBytes, Buffer, BytesToBytes, Codec, CodecKind, Repr, Size, register};
+use zaro::codec::{ArrayToBytes, Buffer, BytesToBytes, Codec, CodecKind, OutputSize, Repr, register};
 use zaro::hierarchy::{Existing, create_array};
 use zaro::meta::{CodecMeta, DataType, Format, Json, NewArray, parse_codecs};
 use zaro::store::{MemoryStore, SharedStore, StoreExt};
@@ -17,8 +17,8 @@ impl ArrayToBytes for Backwards {
         "own.backwards"
     }
 
-    fn encoded_size(&self, decoded: &Repr) -> Result<Size> {
-        Ok(Size::Exact(decoded.byte_size()?))
+    fn encoded_size(&self, decoded: &Repr) -> Result<OutputSize> {
+        Ok(OutputSize::Exact(decoded.byte_size()?))
     }
 
     fn decode(&self, bytes: &[u8], decoded: &Repr) -> Result<Buffer> {
@@ -40,7 +40,7 @@ impl BytesToBytes for Marked {
         "own.marked"
     }
 
-    fn decode(&self, bytes: &[u8], size: Size) -> Result<Vec<u8>> {
+    fn decode(&self, bytes: &[u8], size: OutputSize) -> Result<Vec<u8>> {
         match bytes.split_last() {
             Some((mark, rest)) if *mark == self.0 => size.check(rest.len()).map(|()| rest.to_vec()),
             _ => Err(zaro::Error::invalid("the mark is not there")),

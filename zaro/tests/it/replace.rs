@@ -182,7 +182,7 @@ fn an_interrupted_replacement_is_not_finished_with_other_data() {
     assert!(e.to_string().contains("stays as it is"), "{e}");
     assert_eq!(seen(&store, ""), Some(("b", 9)));
     // Nobody writes to what is about to be replaced, and nobody takes it for a copy that is to be finished.
-    let change = edit::Attributes::Patch { set: vec![("u".into(), Json::int(1))], unset: Vec::new() };
+    let change = edit::AttributesEdit::Patch { set: vec![("u".into(), Json::int(1))], unset: Vec::new() };
     let patched = hierarchy::edit_attributes(&store, "b", &change);
     assert!(wait(patched).unwrap_err().to_string().contains("unfinished"));
     let e = run(&source, &store, "", &CopyOptions::default()).unwrap_err();

@@ -128,7 +128,7 @@ fn steps<const N: usize>(out: &mut [u8], from: usize, at: usize, length: usize) 
 
 /// Compresses; `None` if that does not make `input` smaller.
 pub(crate) fn compress(input: &[u8]) -> Option<Vec<u8>> {
-    let mut out = Output { bytes: Vec::with_capacity(input.len()), limit: input.len() };
+    let mut out = LzOutput { bytes: Vec::with_capacity(input.len()), limit: input.len() };
     let mut table = vec![0u32; 1 << HASH_BITS];
     let mut literals = 0;
     let mut at = 1;
@@ -161,12 +161,12 @@ pub(crate) fn compress(input: &[u8]) -> Option<Vec<u8>> {
     Some(out.bytes)
 }
 
-struct Output {
+struct LzOutput {
     bytes: Vec<u8>,
     limit: usize,
 }
 
-impl Output {
+impl LzOutput {
     fn literals(&mut self, bytes: &[u8]) -> Option<()> {
         for run in bytes.chunks(MAX_RUN) {
             self.bytes.push(u8::try_from(run.len() - 1).ok()?);

@@ -13,9 +13,9 @@
 
 use std::cell::RefCell;
 
-use super::{Inner, Shuffle, blosclz, shuffle};
-use crate::codec::inflate::{Outcome, Wrapper, inflate};
-use crate::codec::{Size, lz4_block, zstd};
+use super::{BloscShuffle, FrameFormat, blosclz, shuffle};
+use crate::codec::inflate::{InflateOutcome, Wrapper, inflate};
+use crate::codec::{OutputSize, lz4_block, zstd};
 use crate::error::{Error, Result, invalid};
 
 pub(super) const HEADER: usize = 16;
@@ -33,11 +33,11 @@ const KEPT: usize = 4 << 20;
 
 /// A frame whose header and table are known to be sound.
 #[derive(Debug)]
-pub(super) struct Frame<'a> {
+pub(super) struct BloscFrame<'a> {
     bytes: &'a [u8],
     version: u8,
-    shuffle: Shuffle,
-    inner: Inner,
+    shuffle: BloscShuffle,
+    inner: FrameFormat,
     split: bool,
     typesize: usize,
     pub(super) length: usize,
@@ -46,7 +46,7 @@ pub(super) struct Frame<'a> {
     plain: Option<&'a [u8]>,
 }
 
-impl<'a> Frame<'a> {
+impl<'a> BloscFrame<'a> {
     pub(super) fn parse(bytes: &'a [u8]) -> Result<Self> {
         let header = bytes.first_chunk::<HEADER>().ok_or_else(|| damaged("its header is cut off"))?;
         let [version, _, flags, typesize, ..] = *header;
@@ -64,9 +64,9 @@ impl<'a> Frame<'a> {
             return Err(damaged(format!("there is no format {version}")));
         }
         let shuffle = match (flags & FLAG_SHUFFLE != 0, flags & FLAG_BIT_SHUFFLE != 0) {
-            (true, _) if typesize > 1 => Shuffle::Bytes,
-            (false, true) => Shuffle::Bits,
-            _ => Shuffle::None,
+            (true, _) if typesize > 1 => BloscShuffle::Bytes,
+            (false, true) => BloscShuffle::Bits,
+            _ => BloscShuffle::None,
         };
         let typesize = usize::from(typesize);
         let plain = if flags & FLAG_PLAIN != 0 {
@@ -90,19 +90,19 @@ impl<'a> Frame<'a> {
         if split && plain.is_none() && block % typesize != 0 {
             return Err(damaged("blocks are split, but have no whole number of elements"));
         }
-        let inner = Inner::from_code(flags >> 5)?;
+        let inner = FrameFormat::from_code(flags >> 5)?;
         Ok(Self { bytes, version, shuffle, inner, split, typesize, length, block, plain })
     }
 
     /// Decodes the data into `out`, which is as long as they are.
     pub(super) fn decode(&self, out: &mut [u8]) -> Result<()> {
-        Size::Exact(out.len()).check(self.length)?;
+        OutputSize::Exact(out.len()).check(self.length)?;
         if let Some(plain) = self.plain {
             out.copy_from_slice(plain);
             return Ok(());
         }
         thread_local! {
-            static SCRATCH: RefCell<Scratch> = const { RefCell::new(Scratch::new()) };
+            static SCRATCH: RefCell<FrameScratch> = const { RefCell::new(FrameScratch::new()) };
         }
         let mut scratch = SCRATCH.take();
         let mut blocks = out.chunks_mut(self.block.max(1)).enumerate();
@@ -113,13 +113,13 @@ impl<'a> Frame<'a> {
     }
 
     /// Decodes block `number` of the data.
-    fn block(&self, number: usize, out: &mut [u8], scratch: &mut Scratch) -> Result<()> {
+    fn block(&self, number: usize, out: &mut [u8], scratch: &mut FrameScratch) -> Result<()> {
         let start = self.number(HEADER + 4 * number)?;
         let mut streams = Streams { frame: self, at: start };
         let count = if self.split && out.len() == self.block { self.typesize } else { 1 };
         // The bit shuffle of a block without a whole element is none.
-        let shuffle = if self.typesize > out.len() { Shuffle::None } else { self.shuffle };
-        if shuffle == Shuffle::None {
+        let shuffle = if self.typesize > out.len() { BloscShuffle::None } else { self.shuffle };
+        if shuffle == BloscShuffle::None {
             return streams.decode(count, out);
         }
         let stored = streams.peek(count, out.len())?;
@@ -131,7 +131,7 @@ impl<'a> Frame<'a> {
                 room
             }
         };
-        if shuffle == Shuffle::Bytes {
+        if shuffle == BloscShuffle::Bytes {
             shuffle::unshuffle(self.typesize, shuffled, out);
         } else {
             let end = shuffle::bit_elements(self.version, self.typesize, out.len());
@@ -155,7 +155,7 @@ pub(super) fn splits(typesize: usize, block: usize) -> bool {
 
 /// The streams of one block, read one after the other.
 struct Streams<'a, 'b> {
-    frame: &'b Frame<'a>,
+    frame: &'b BloscFrame<'a>,
     at: usize,
 }
 
@@ -182,23 +182,23 @@ impl<'a> Streams<'a, '_> {
                 part.copy_from_slice(stream);
             } else {
                 let n = decompress(self.frame.inner, stream, part)?;
-                Size::Exact(part.len()).check(n).map_err(|e| e.within("a block of the blosc frame"))?;
+                OutputSize::Exact(part.len()).check(n).map_err(|e| e.within("a block of the blosc frame"))?;
             }
         }
         Ok(())
     }
 }
 
-fn decompress(inner: Inner, stream: &[u8], out: &mut [u8]) -> Result<usize> {
+fn decompress(inner: FrameFormat, stream: &[u8], out: &mut [u8]) -> Result<usize> {
     match inner {
-        Inner::BloscLz => blosclz::decompress(stream, out),
-        Inner::Lz4 => lz4_block::decompress(stream, out),
-        Inner::Zstd => zstd::decompress(stream, out),
-        Inner::Zlib => match inflate(Wrapper::Zlib, stream, out)? {
-            Outcome::Done { written, .. } => Ok(written),
-            Outcome::Full => Err(damaged("a block holds more than it should")),
+        FrameFormat::BloscLz => blosclz::decompress(stream, out),
+        FrameFormat::Lz4 => lz4_block::decompress(stream, out),
+        FrameFormat::Zstd => zstd::decompress(stream, out),
+        FrameFormat::Zlib => match inflate(Wrapper::Zlib, stream, out)? {
+            InflateOutcome::Done { written, .. } => Ok(written),
+            InflateOutcome::Full => Err(damaged("a block holds more than it should")),
         },
-        Inner::Snappy => snap::raw::Decoder::new()
+        FrameFormat::Snappy => snap::raw::Decoder::new()
             .decompress(stream, out)
             .map_err(|e| damaged("a Snappy stream is damaged").with_source(e)),
     }
@@ -206,14 +206,14 @@ fn decompress(inner: Inner, stream: &[u8], out: &mut [u8]) -> Result<usize> {
 
 /// Memory that decoding needs besides its output, kept for the thread's next frame.
 #[derive(Default)]
-struct Scratch {
+struct FrameScratch {
     /// A block before it is unshuffled.
     block: Vec<u8>,
     /// A block between the two steps of undoing a bit shuffle.
     planes: Vec<u8>,
 }
 
-impl Scratch {
+impl FrameScratch {
     const fn new() -> Self {
         Self { block: Vec::new(), planes: Vec::new() }
     }

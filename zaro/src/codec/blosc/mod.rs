@@ -15,9 +15,9 @@ pub(crate) mod shuffle;
 #[cfg(test)]
 mod tests;
 
-use self::frame::Frame;
+use self::frame::BloscFrame;
 use super::config::Config;
-use super::{BytesToBytes, Size, gzip, lz4_block, output, zstd};
+use super::{BytesToBytes, OutputSize, gzip, lz4_block, output, zstd};
 use crate::error::{Error, Result, unsupported};
 use crate::meta::json::Json;
 
@@ -25,7 +25,7 @@ use crate::meta::json::Json;
 pub(super) struct Blosc {
     cname: Cname,
     clevel: i32,
-    shuffle: Shuffle,
+    shuffle: BloscShuffle,
     typesize: u8,
     blocksize: usize,
 }
@@ -43,7 +43,7 @@ enum Cname {
 
 /// The format of a frame's streams, as its header says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Inner {
+enum FrameFormat {
     BloscLz,
     Lz4,
     Snappy,
@@ -51,7 +51,7 @@ enum Inner {
     Zstd,
 }
 
-impl Inner {
+impl FrameFormat {
     fn from_code(code: u8) -> Result<Self> {
         Ok(match code {
             0 => Self::BloscLz,
@@ -65,7 +65,7 @@ impl Inner {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shuffle {
+enum BloscShuffle {
     None,
     Bytes,
     Bits,
@@ -101,23 +101,23 @@ impl Blosc {
         };
         let typesize = given.unwrap_or(element);
         let shuffle = match config.get("shuffle") {
-            None => Shuffle::Bytes,
+            None => BloscShuffle::Bytes,
             Some(Json::String(word)) => match word.as_str() {
-                "noshuffle" => Shuffle::None,
-                "shuffle" => Shuffle::Bytes,
-                "bitshuffle" => Shuffle::Bits,
+                "noshuffle" => BloscShuffle::None,
+                "shuffle" => BloscShuffle::Bytes,
+                "bitshuffle" => BloscShuffle::Bits,
                 other => return Err(wrong("shuffle", format!("{other:?} is not a shuffle of blosc"))),
             },
             Some(number) => match number.as_i64() {
                 _ if strict => return Err(wrong("shuffle", "\"shuffle\" must be a word")),
-                Some(-1) if typesize == 1 => Shuffle::Bits,
-                Some(-1 | 1) => Shuffle::Bytes,
-                Some(0) => Shuffle::None,
-                Some(2) => Shuffle::Bits,
+                Some(-1) if typesize == 1 => BloscShuffle::Bits,
+                Some(-1 | 1) => BloscShuffle::Bytes,
+                Some(0) => BloscShuffle::None,
+                Some(2) => BloscShuffle::Bits,
                 _ => return Err(wrong("shuffle", format!("{number} is not a shuffle of blosc"))),
             },
         };
-        if strict && given.is_none() && shuffle != Shuffle::None {
+        if strict && given.is_none() && shuffle != BloscShuffle::None {
             return Err(wrong("typesize", "\"typesize\" is missing, and shuffling needs it"));
         }
         let blocksize = usize::try_from(config.uint("blocksize")?.unwrap_or(0)).unwrap_or(usize::MAX);
@@ -178,8 +178,8 @@ impl BytesToBytes for Blosc {
         "blosc"
     }
 
-    fn decode(&self, bytes: &[u8], size: Size) -> Result<Vec<u8>> {
-        let frame = Frame::parse(bytes)?;
+    fn decode(&self, bytes: &[u8], size: OutputSize) -> Result<Vec<u8>> {
+        let frame = BloscFrame::parse(bytes)?;
         size.check(frame.length)?;
         // Zstd's is the strongest expansion of the six.
         let mut out = output::zeroed(output::justified(frame.length, bytes.len(), 1 << 15)?)?;
@@ -188,7 +188,7 @@ impl BytesToBytes for Blosc {
     }
 
     fn decode_into(&self, bytes: &[u8], out: &mut [u8]) -> Result<()> {
-        Frame::parse(bytes)?.decode(out)
+        BloscFrame::parse(bytes)?.decode(out)
     }
 
     fn encode(&self, bytes: &[u8]) -> Result<Vec<u8>> {
@@ -206,9 +206,9 @@ impl BytesToBytes for Blosc {
         };
         let mut flags = code << 5 | if split { 0 } else { frame::FLAG_WHOLE };
         flags |= match self.shuffle {
-            Shuffle::None => 0,
-            Shuffle::Bytes => frame::FLAG_SHUFFLE,
-            Shuffle::Bits => frame::FLAG_BIT_SHUFFLE,
+            BloscShuffle::None => 0,
+            BloscShuffle::Bytes => frame::FLAG_SHUFFLE,
+            BloscShuffle::Bits => frame::FLAG_BIT_SHUFFLE,
         };
         let header = |flags: u8, total: usize| -> Result<Vec<u8>> {
             let mut header = vec![2, 1, flags, self.typesize];
@@ -227,11 +227,11 @@ impl BytesToBytes for Blosc {
                 table.extend_from_slice(&number(start + body.len()).map_err(too_long)?);
                 let room = shuffled.get_mut(..part.len()).unwrap_or_default();
                 let part = match self.shuffle {
-                    Shuffle::Bytes if typesize > 1 => {
+                    BloscShuffle::Bytes if typesize > 1 => {
                         shuffle::shuffle(typesize, part, room);
                         room
                     }
-                    Shuffle::Bits if part.len() >= typesize => {
+                    BloscShuffle::Bits if part.len() >= typesize => {
                         shuffle::bit_shuffle(typesize, part, room);
                         room
                     }

@@ -48,7 +48,7 @@ fn hostile_headers_are_refused() {
     let with = |at: usize, value: &[u8]| {
         let mut bytes = good.clone();
         bytes[at..at + value.len()].copy_from_slice(value);
-        codec.decode(&bytes, Size::AtMost(1 << 30))
+        codec.decode(&bytes, OutputSize::AtMost(1 << 30))
     };
     assert!(with(0, &[2]).is_ok());
     for (at, value) in [
@@ -76,9 +76,12 @@ fn hostile_headers_are_refused() {
 fn what_is_left_out() {
     let v2 = |json: &str, element: usize| made(json, element, false);
     assert_eq!(v2("{}", 4), v2("{\"cname\": \"lz4\", \"clevel\": 5, \"shuffle\": 1, \"blocksize\": 0}", 4));
-    for (config, element, shuffle) in
-        [(-1, 1, Shuffle::Bits), (-1, 8, Shuffle::Bytes), (0, 8, Shuffle::None), (2, 8, Shuffle::Bits)]
-    {
+    for (config, element, shuffle) in [
+        (-1, 1, BloscShuffle::Bits),
+        (-1, 8, BloscShuffle::Bytes),
+        (0, 8, BloscShuffle::None),
+        (2, 8, BloscShuffle::Bits),
+    ] {
         assert_eq!(v2(&format!("{{\"shuffle\": {config}}}"), element).shuffle, shuffle);
     }
     // The array says the size of its elements.
@@ -89,6 +92,6 @@ fn what_is_left_out() {
 #[test]
 fn frames_of_blosc_2_are_named_as_such() {
     let frame = hex("0501250800350c00000008001754060000000000000101000000000000000000");
-    let e = full("lz4", 5, "shuffle", 2, 0).decode(&frame, Size::AtMost(1 << 30)).unwrap_err();
+    let e = full("lz4", 5, "shuffle", 2, 0).decode(&frame, OutputSize::AtMost(1 << 30)).unwrap_err();
     assert_eq!(e.kind(), crate::ErrorKind::Unsupported, "{e}");
 }

@@ -11,7 +11,7 @@ use crate::num;
 
 /// What a stream does not say of itself.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Settings {
+pub(super) struct AecSettings {
     /// Bits of a number, 1 to 32.
     pub(super) bits: u32,
     pub(super) block: usize,
@@ -25,7 +25,7 @@ pub(super) struct Settings {
     pub(super) padded: bool,
 }
 
-impl Settings {
+impl AecSettings {
     /// From octets 22 to 25 of section 5.
     pub(super) fn grib(packing: &[u8], bits: u32) -> Result<Self> {
         let read = || Some((u8_at(packing, 21)?, u8_at(packing, 22)?, u16_at(packing, 23)?));
@@ -63,7 +63,7 @@ impl Settings {
 const REST: u64 = 5;
 
 /// Hands out `n` numbers.
-pub(super) fn decode(data: &[u8], settings: &Settings, n: usize, mut put: impl FnMut(u64)) -> Result<()> {
+pub(super) fn decode(data: &[u8], settings: &AecSettings, n: usize, mut put: impl FnMut(u64)) -> Result<()> {
     let damaged = || Error::invalid("the CCSDS stream is damaged");
     let option_bits = settings.option_bits()?;
     let plain = (1u64 << option_bits) - 1;
@@ -148,7 +148,7 @@ fn pair(m: u64) -> Option<(u64, u64)> {
 struct Line<'a> {
     top: u64,
     last: u64,
-    settings: &'a Settings,
+    settings: &'a AecSettings,
 }
 
 impl Line<'_> {
@@ -187,8 +187,14 @@ mod tests {
 
     #[test]
     fn differences_fold_at_the_borders() {
-        let settings =
-            Settings { bits: 3, block: 8, interval: 1, differences: true, restricted: false, padded: false };
+        let settings = AecSettings {
+            bits: 3,
+            block: 8,
+            interval: 1,
+            differences: true,
+            restricted: false,
+            padded: false,
+        };
         // Every number is reached from every other by exactly one difference.
         for last in 0..8 {
             let mut seen = [false; 8];

@@ -6,7 +6,7 @@
 //! value, and one less for a second kind of missing.
 
 use super::bits::{Bits, signed, u8_at};
-use super::pack::{Scale, count_at, cut, float, short};
+use super::pack::{PackScale, count_at, cut, float, short};
 use crate::error::{Error, Result, unsupported};
 
 /// Stands for a missing value; no sum that is allowed reaches it.
@@ -48,7 +48,7 @@ pub(super) fn unpack(
     packing: &[u8],
     data: &[u8],
     n: usize,
-    scale: Scale,
+    scale: PackScale,
     differences: bool,
     missing: f64,
 ) -> Result<Vec<f64>> {
@@ -56,9 +56,9 @@ pub(super) fn unpack(
     if groups.count == 0 {
         return Ok(vec![scale.constant(); n]);
     }
-    let (mut rest, mut order) = (data, Order::None);
+    let (mut rest, mut order) = (data, DifferenceOrder::None);
     if differences {
-        (order, rest) = Order::parse(packing, data)?;
+        (order, rest) = DifferenceOrder::parse(packing, data)?;
     }
     let mut values = grouped(rest, n, &groups, scale.bits)?;
     order.undo(&mut values)?;
@@ -120,13 +120,13 @@ fn grouped(data: &[u8], n: usize, groups: &Groups, bits: u32) -> Result<Vec<i64>
 }
 
 /// What the integers are differences of.
-enum Order {
+enum DifferenceOrder {
     None,
     First { first: i64, least: i64 },
     Second { first: i64, second: i64, least: i64 },
 }
 
-impl Order {
+impl DifferenceOrder {
     /// What stands at the head of section 7, and what is behind it.
     fn parse<'a>(packing: &[u8], data: &'a [u8]) -> Result<(Self, &'a [u8])> {
         let (order, octets) = u8_at(packing, 47).zip(u8_at(packing, 48)).ok_or_else(short)?;

@@ -5,7 +5,7 @@
 //! which is a float of IBM's: a sign, a power of 16 and 24 bits.
 
 use super::bits::{Bits, i16_at, octets, u8_at, u16_at};
-use super::pack::{self, Scale};
+use super::pack::{self, PackScale};
 use crate::error::{Error, Result, invalid};
 use crate::num;
 
@@ -72,7 +72,7 @@ pub(super) fn values(message: &[u8], n: usize, missing: f64) -> Result<Vec<f64>>
     if flags & 0xd0 != 0 {
         return Err(Error::unsupported("GRIB 1 packings other than simple packing of a grid"));
     }
-    let scale = Scale::new(reference, binary, decimal, bits.into());
+    let scale = PackScale::new(reference, binary, decimal, bits.into());
     let numbers = data.get(11..).unwrap_or_default();
     let unpack = |n: usize| match bits {
         0 => Ok(vec![scale.constant(); n]),

@@ -11,8 +11,8 @@
 //! points of rotated grids are rounded to a millionth of a degree, by way of single precision.
 
 use super::bits::{i32_at, octets, u8_at, u32_at};
-use super::message::Field;
-use super::project::{self, Earth, Map};
+use super::message::GribField;
+use super::project::{self, Earth, GeoMap};
 use crate::codec::number;
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::meta::dtype::Float;
@@ -20,7 +20,7 @@ use crate::num;
 
 /// One of the two coordinates of a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Axis {
+pub(super) enum GeoAxis {
     Latitude,
     Longitude,
 }
@@ -34,7 +34,7 @@ fn short() -> Error {
 
 /// Flags of the order of points: 0x80 against the rows, 0x40 rows go up, 0x20 columns instead of rows, 0x10 every other
 /// row backwards.
-pub(super) fn scanning(field: &Field<'_>) -> Result<u8> {
+pub(super) fn scanning(field: &GribField<'_>) -> Result<u8> {
     let at = match field.grid_template()? {
         0 | 1 | 40 => 71,
         10 => 59,
@@ -51,12 +51,12 @@ fn unknown(template: u16) -> Error {
 
 /// A coordinate of all points in their order; or, of a grid of latitudes and longitudes, of one row or column, if
 /// that is how many are wanted.
-pub(super) fn places(field: &Field<'_>, axis: Axis, n: usize) -> Result<Vec<f64>> {
-    let grid = Grid::parse(field)?;
+pub(super) fn places(field: &GribField<'_>, axis: GeoAxis, n: usize) -> Result<Vec<f64>> {
+    let grid = GribGrid::parse(field)?;
     let [columns, rows] = grid.counts;
     let all = columns.checked_mul(rows).filter(|all| *all == field.points);
     let all = all.ok_or_else(|| invalid!("a grid of {columns} by {rows} is not {} points", field.points))?;
-    let one = if axis == Axis::Latitude { rows } else { columns };
+    let one = if axis == GeoAxis::Latitude { rows } else { columns };
     let on_map = !matches!(grid.template, 0 | 1);
     if n != all && (n != one || grid.template != 0) {
         return Err(invalid!("the GRIB message has {all} points where {n} were expected"));
@@ -71,14 +71,14 @@ pub(super) fn places(field: &Field<'_>, axis: Axis, n: usize) -> Result<Vec<f64>
         return Err(Error::unsupported("the places of points in rows of changing direction"));
     }
     if n != all {
-        return if axis == Axis::Latitude { grid.latitudes() } else { grid.longitudes() };
+        return if axis == GeoAxis::Latitude { grid.latitudes() } else { grid.longitudes() };
     }
     let (latitudes, longitudes) = (grid.latitudes()?, grid.longitudes()?);
     let pole = if grid.template == 1 { Some(grid.pole()?) } else { None };
     let place = |latitude: f64, longitude: f64| {
         let (latitude, longitude) =
             pole.as_ref().map_or((latitude, longitude), |p| p.turn(latitude, longitude));
-        if axis == Axis::Latitude { latitude } else { longitude }
+        if axis == GeoAxis::Latitude { latitude } else { longitude }
     };
     let mut out = Vec::with_capacity(all);
     if grid.scanning & 0x20 == 0 {
@@ -94,7 +94,7 @@ pub(super) fn places(field: &Field<'_>, axis: Axis, n: usize) -> Result<Vec<f64>
 }
 
 /// Section 3, of a grid that has rows and columns.
-struct Grid<'a> {
+struct GribGrid<'a> {
     section: &'a [u8],
     template: u16,
     scanning: u8,
@@ -102,8 +102,8 @@ struct Grid<'a> {
     counts: [usize; 2],
 }
 
-impl<'a> Grid<'a> {
-    fn parse(field: &Field<'a>) -> Result<Self> {
+impl<'a> GribGrid<'a> {
+    fn parse(field: &GribField<'a>) -> Result<Self> {
         let template = field.grid_template()?;
         if !matches!(template, 0 | 1 | 10 | 20 | 30 | 140) {
             return Err(unknown(template));
@@ -175,13 +175,13 @@ impl<'a> Grid<'a> {
         Ok(Pole::new(self.angle(72)?, self.angle(76)?, angle.into()))
     }
 
-    fn map(&self) -> Result<Map> {
+    fn map(&self) -> Result<GeoMap> {
         let earth = Earth::parse(self.section).ok_or_else(short)??;
         if self.template == 140 {
             // eccodes has its own idea of a degree here, and it shows in the last bits.
             let unit = 0f64.acos() / 90.0;
             let standard = self.angle(46)? * unit;
-            return Ok(Map {
+            return Ok(GeoMap {
                 kind: project::MapProjection::EqualArea,
                 earth,
                 latitude: self.angle(38)? * unit,
@@ -209,7 +209,16 @@ impl<'a> Grid<'a> {
             20 => project::MapProjection::Stereographic,
             _ => project::MapProjection::Lambert,
         };
-        Ok(Map { kind, earth, latitude, longitude, standard, meridian: meridian * RADIANS, parallels, steps })
+        Ok(GeoMap {
+            kind,
+            earth,
+            latitude,
+            longitude,
+            standard,
+            meridian: meridian * RADIANS,
+            parallels,
+            steps,
+        })
     }
 }
 

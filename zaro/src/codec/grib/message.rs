@@ -10,7 +10,7 @@ use crate::num;
 
 /// The first field of a message.
 #[derive(Debug)]
-pub(super) struct Field<'a> {
+pub(super) struct GribField<'a> {
     /// Section 3, with its length and number, as all of these.
     pub(super) grid: &'a [u8],
     /// Section 5.
@@ -38,7 +38,7 @@ pub(super) fn edition(message: &[u8]) -> Result<u8> {
 }
 
 /// Takes a message of edition 2 apart.
-pub(super) fn parse(message: &[u8]) -> Result<Field<'_>> {
+pub(super) fn parse(message: &[u8]) -> Result<GribField<'_>> {
     let length = octets(message, 8).map(u64::from_be_bytes).ok_or_else(cut)?;
     let message = message.get(..num::usize_of(length)?).ok_or_else(cut)?;
     let mut rest = message.get(16..).ok_or_else(cut)?;
@@ -71,7 +71,7 @@ pub(super) fn parse(message: &[u8]) -> Result<Field<'_>> {
     }
 }
 
-fn field<'a>(grid: &'a [u8], packing: &'a [u8], bitmap: &'a [u8], data: &'a [u8]) -> Result<Field<'a>> {
+fn field<'a>(grid: &'a [u8], packing: &'a [u8], bitmap: &'a [u8], data: &'a [u8]) -> Result<GribField<'a>> {
     let points = num::usize_of(u32_at(grid, 6).ok_or_else(cut)?.into())?;
     let values = num::usize_of(u32_at(packing, 5).ok_or_else(cut)?.into())?;
     let bitmap = match u8_at(bitmap, 5).ok_or_else(cut)? {
@@ -80,10 +80,10 @@ fn field<'a>(grid: &'a [u8], packing: &'a [u8], bitmap: &'a [u8], data: &'a [u8]
         254 => return Err(Error::invalid("the bitmap is that of an earlier field, and there is none")),
         n => return Err(unsupported!("bitmap {n} of the originating centre")),
     };
-    Ok(Field { grid, packing, bitmap, data, points, values })
+    Ok(GribField { grid, packing, bitmap, data, points, values })
 }
 
-impl Field<'_> {
+impl GribField<'_> {
     /// The number of the grid template.
     pub(super) fn grid_template(&self) -> Result<u16> {
         u16_at(self.grid, 12).ok_or_else(cut)

@@ -21,9 +21,9 @@ mod project;
 
 use super::bytes::Bytes;
 use super::config::Config;
-use super::number::{self, Numbers};
-use super::registry::Request;
-use super::{ArrayToBytes, Buffer, BytesToBytes, Codec, Repr, Size, filter};
+use super::number::{self, NumberOp};
+use super::registry::CodecRequest;
+use super::{ArrayToBytes, Buffer, BytesToBytes, Codec, OutputSize, Repr, filter};
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::meta::dtype::DataType;
 use crate::meta::typestr;
@@ -41,7 +41,7 @@ enum MessagePart {
     /// The values; missing ones are this.
     Values(f64),
     /// Where the points are.
-    Place(geo::Axis),
+    Place(geo::GeoAxis),
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -53,12 +53,12 @@ struct Grib {
     plain_order: bool,
 }
 
-pub(super) fn from_config(request: &Request<'_>, config: &Config<'_>) -> Result<Codec> {
+pub(super) fn from_config(request: &CodecRequest<'_>, config: &Config<'_>) -> Result<Codec> {
     let name = request.name;
     let mut codec = Grib {
         part: match config.str("var")? {
-            Some("latitude") => MessagePart::Place(geo::Axis::Latitude),
-            Some("longitude") => MessagePart::Place(geo::Axis::Longitude),
+            Some("latitude") => MessagePart::Place(geo::GeoAxis::Latitude),
+            Some("longitude") => MessagePart::Place(geo::GeoAxis::Longitude),
             _ => MessagePart::Values(f64::NAN),
         },
         data_type: number::plain(request.data_type)?.into_owned(),
@@ -106,19 +106,19 @@ impl Grib {
 
     /// The same as elements of the codec's type.
     fn elements(&self, message: &[u8], n: usize) -> Result<Vec<u8>> {
-        let mut out = number::store(Numbers::Float(self.numbers(message, n)?), &self.data_type)?;
+        let mut out = number::store(NumberOp::Float(self.numbers(message, n)?), &self.data_type)?;
         self.order.swap(&mut out, &self.data_type);
         Ok(out)
     }
 }
 
 /// The most bytes that a message of so many decoded ones is read with.
-fn whole(decoded: usize) -> Size {
-    Size::AtMost(decoded.saturating_mul(16).saturating_add(1 << 30))
+fn whole(decoded: usize) -> OutputSize {
+    OutputSize::AtMost(decoded.saturating_mul(16).saturating_add(1 << 30))
 }
 
 /// The values of a field of `n` points.
-fn values(field: &message::Field<'_>, n: usize, missing: f64) -> Result<Vec<f64>> {
+fn values(field: &message::GribField<'_>, n: usize, missing: f64) -> Result<Vec<f64>> {
     if field.points != n {
         return Err(invalid!("the GRIB message has {} points where {n} were expected", field.points));
     }
@@ -148,7 +148,7 @@ impl BytesToBytes for Grib {
 
     /// Beside the values a message holds a description of its own, a bitmap, and perhaps more fields; and if only the
     /// places of the points are wanted, much that is not.
-    fn encoded_size(&self, decoded: Size) -> Result<Size> {
+    fn encoded_size(&self, decoded: OutputSize) -> Result<OutputSize> {
         Ok(whole(decoded.limit()))
     }
 
@@ -156,8 +156,8 @@ impl BytesToBytes for Grib {
         EXPANSION
     }
 
-    fn decode(&self, bytes: &[u8], size: Size) -> Result<Vec<u8>> {
-        let Size::Exact(length) = size else {
+    fn decode(&self, bytes: &[u8], size: OutputSize) -> Result<Vec<u8>> {
+        let OutputSize::Exact(length) = size else {
             return Err(Error::unsupported("a GRIB message below another codec of unknown size"));
         };
         let width = self.data_type.size().max(1);
@@ -178,7 +178,7 @@ impl ArrayToBytes for Grib {
         "grib"
     }
 
-    fn encoded_size(&self, decoded: &Repr) -> Result<Size> {
+    fn encoded_size(&self, decoded: &Repr) -> Result<OutputSize> {
         number::plain(&decoded.data_type)?;
         Ok(whole(decoded.byte_size()?))
     }

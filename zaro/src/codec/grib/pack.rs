@@ -15,7 +15,7 @@
 //! That, too, is how eccodes reads them.
 
 use super::bits::{Bits, i16_at, octets, u8_at, u16_at, u32_at};
-use super::message::Field;
+use super::message::GribField;
 use super::{aec, complex};
 use crate::codec::image;
 use crate::error::{Error, Result, invalid, unsupported};
@@ -23,14 +23,14 @@ use crate::num;
 
 /// How integers become values.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Scale {
+pub(super) struct PackScale {
     reference: f64,
     binary: f64,
     decimal: f64,
     pub(super) bits: u32,
 }
 
-impl Scale {
+impl PackScale {
     /// From octets 12 to 20 of section 5.
     fn parse(packing: &[u8]) -> Result<Self> {
         let read = || {
@@ -90,7 +90,7 @@ pub(super) fn float(n: u64) -> f64 {
 /// The values of section 7, as many as section 5 says. Missing ones are `missing`.
 ///
 /// The caller has checked their number.
-pub(super) fn unpack(field: &Field<'_>, missing: f64) -> Result<Vec<f64>> {
+pub(super) fn unpack(field: &GribField<'_>, missing: f64) -> Result<Vec<f64>> {
     let (packing, data, n) = (field.packing, field.data, field.values);
     let template = field.packing_template()?;
     match template {
@@ -102,7 +102,7 @@ pub(super) fn unpack(field: &Field<'_>, missing: f64) -> Result<Vec<f64>> {
         }
         _ => return Err(unsupported!("GRIB packing 5.{template}")),
     }
-    let scale = Scale::parse(packing)?;
+    let scale = PackScale::parse(packing)?;
     // Groups have widths of their own.
     if scale.bits == 0 && !matches!(template, 2 | 3) {
         return Ok(vec![scale.constant(); n]);
@@ -112,7 +112,7 @@ pub(super) fn unpack(field: &Field<'_>, missing: f64) -> Result<Vec<f64>> {
         2 => complex::unpack(packing, data, n, scale, false, missing),
         3 => complex::unpack(packing, data, n, scale, true, missing),
         42 => {
-            let settings = aec::Settings::grib(packing, scale.bits)?;
+            let settings = aec::AecSettings::grib(packing, scale.bits)?;
             let mut out = Vec::with_capacity(n);
             aec::decode(data, &settings, n, |v| out.push(scale.value(float(v))))?;
             Ok(out)
@@ -129,7 +129,7 @@ pub(super) fn unpack(field: &Field<'_>, missing: f64) -> Result<Vec<f64>> {
 }
 
 /// Integers of equal width, one after the other.
-pub(super) fn simple(data: &[u8], n: usize, scale: Scale) -> Result<Vec<f64>> {
+pub(super) fn simple(data: &[u8], n: usize, scale: PackScale) -> Result<Vec<f64>> {
     let width = num::usize_of(scale.bits.into())?;
     if width > 64 {
         return Err(invalid!("values of {width} bits"));

@@ -6,7 +6,7 @@
 use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
 
 use super::bits::{u8_at, u32_at};
-use super::geo::{Axis, DEGREES, positive};
+use super::geo::{DEGREES, GeoAxis, positive};
 use crate::error::{Error, Result, unsupported};
 
 const NEARLY: f64 = 1e-10;
@@ -71,7 +71,7 @@ pub(super) enum MapProjection {
 
 /// A map, and the points on it. Angles are in radians, lengths in metres.
 #[derive(Debug, Clone)]
-pub(super) struct Map {
+pub(super) struct GeoMap {
     pub(super) kind: MapProjection,
     pub(super) earth: Earth,
     /// Where the first point is.
@@ -87,11 +87,12 @@ pub(super) struct Map {
 }
 
 /// One coordinate of all points, row by row.
-pub(super) fn places(map: &Map, [columns, rows]: [usize; 2], axis: Axis) -> Result<Vec<f64>> {
+pub(super) fn places(map: &GeoMap, [columns, rows]: [usize; 2], axis: GeoAxis) -> Result<Vec<f64>> {
     let [dx, dy] = map.steps;
     let n = columns.saturating_mul(rows);
     let mut out = Vec::with_capacity(n);
-    let pick = |(latitude, longitude): (f64, f64)| if axis == Axis::Latitude { latitude } else { longitude };
+    let pick =
+        |(latitude, longitude): (f64, f64)| if axis == GeoAxis::Latitude { latitude } else { longitude };
     let index = |i: usize| u32::try_from(i).map_or(0.0, f64::from);
     match (map.kind, map.earth) {
         (MapProjection::Stereographic, Earth::Sphere(radius)) => {
@@ -192,7 +193,7 @@ struct Stereographic {
 }
 
 impl Stereographic {
-    fn new(map: &Map, radius: f64) -> Self {
+    fn new(map: &GeoMap, radius: f64) -> Self {
         let sign = if map.standard < 0.0 { -1.0 } else { 1.0 };
         let at_pole = (map.standard.abs() - FRAC_PI_2).abs() <= NEARLY;
         let along = sign * map.standard;
@@ -237,7 +238,7 @@ struct RoundLambert {
 }
 
 impl RoundLambert {
-    fn new(map: &Map, radius: f64) -> Result<Self> {
+    fn new(map: &GeoMap, radius: f64) -> Result<Self> {
         let [first, second] = map.parallels;
         let tangent = |latitude: f64| (FRAC_PI_4 + latitude / 2.0).tan();
         let n = cone(if (first - second).abs() < 1e-9 {
@@ -280,7 +281,7 @@ struct OblateLambert {
 }
 
 impl OblateLambert {
-    fn new(map: &Map) -> Result<Self> {
+    fn new(map: &GeoMap) -> Result<Self> {
         let (major, eccentricity) = map.earth.axes();
         let [first, second] = map.parallels;
         let small_m = |latitude: f64| {
@@ -333,7 +334,7 @@ struct Mercator {
 }
 
 impl Mercator {
-    fn new(map: &Map) -> Result<Self> {
+    fn new(map: &GeoMap) -> Result<Self> {
         let (major, eccentricity) = map.earth.axes();
         let square = match map.earth {
             Earth::Sphere(_) => 0.0,
@@ -389,7 +390,7 @@ fn small_q(sine: f64, eccentricity: f64, square: f64) -> f64 {
 }
 
 impl EqualArea {
-    fn new(map: &Map, earth: Earth) -> Result<Self> {
+    fn new(map: &GeoMap, earth: Earth) -> Result<Self> {
         let nowhere = || Error::invalid("the first point is not on the Lambert equal-area map");
         let angle = map.longitude - map.meridian;
         let (standard, meridian) = (map.standard, map.meridian);

@@ -9,12 +9,12 @@ fn repr(data_type: DataType, shape: &[u64]) -> Repr {
     Repr { shape: shape.to_vec(), data_type, fill: Fill::default() }
 }
 
-fn json2() -> Objects {
-    Objects::json(&Config::new(&[]), true).unwrap()
+fn json2() -> ObjectsCodec {
+    ObjectsCodec::json(&Config::new(&[]), true).unwrap()
 }
 
-fn msgpack2() -> Objects {
-    Objects::msgpack(&Config::new(&[]), true).unwrap()
+fn msgpack2() -> ObjectsCodec {
+    ObjectsCodec::msgpack(&Config::new(&[]), true).unwrap()
 }
 
 fn texts(b: &Buffer) -> Vec<&str> {
@@ -131,12 +131,12 @@ fn fixed_types_are_converted_exactly() {
 
 #[test]
 fn the_older_forms_lack_the_shape() {
-    let json = Objects::json(&Config::new(&[]), false).unwrap();
+    let json = ObjectsCodec::json(&Config::new(&[]), false).unwrap();
     let r = repr(DataType::Json, &[2]);
     let got = json.decode(br#"["a",["b"],"|O"]"#, &r).unwrap();
     assert_eq!(texts(&got), ["\"a\"", "[\"b\"]"]);
     assert_eq!(json.encode(&got, &r).unwrap(), br#"["a",["b"],"|O"]"#);
-    let pack = Objects::msgpack(&Config::new(&[]), false).unwrap();
+    let pack = ObjectsCodec::msgpack(&Config::new(&[]), false).unwrap();
     let data = pack.encode(&got, &r).unwrap();
     assert_eq!(pack.decode(&data, &r).unwrap(), got);
 }
@@ -179,13 +179,13 @@ fn damaged_documents_are_refused() {
         assert!(msgpack2().decode(&hex(bad), &repr(DataType::Json, &[1])).is_err(), "{bad}");
     }
     let config = [("encoding".to_owned(), Json::string("utf-7"))];
-    assert!(Objects::json(&Config::new(&config), true).is_err());
+    assert!(ObjectsCodec::json(&Config::new(&config), true).is_err());
 }
 
 #[test]
 fn other_encodings() {
     let config = [("encoding".to_owned(), Json::string("latin-1"))];
-    let codec = Objects::json(&Config::new(&config), true).unwrap();
+    let codec = ObjectsCodec::json(&Config::new(&config), true).unwrap();
     let r = repr(DataType::String, &[1]);
     let got = codec.decode(b"[\"\xe9\",\"|O\",[1]]", &r).unwrap();
     assert_eq!(texts(&got), ["é"]);

@@ -31,11 +31,11 @@ fn sample(count: i64, name: &str) -> Vec<u8> {
     }
 }
 
-fn zfp(mode: Mode) -> Zfp {
+fn zfp(mode: ZfpMode) -> Zfp {
     Zfp { mode: Some(mode), header: false }
 }
 
-fn zfpy(mode: Mode) -> Zfp {
+fn zfpy(mode: ZfpMode) -> Zfp {
     Zfp { mode: Some(mode), header: true }
 }
 
@@ -43,7 +43,7 @@ fn made(name: &str, config: &str) -> Box<dyn ArrayToBytes> {
     to_bytes(name, config, &DataType::FLOAT32)
 }
 
-const EXPERT: Mode = Mode::Expert { min_bits: 60, max_bits: 333, max_prec: 20, min_exp: -3 };
+const EXPERT: ZfpMode = ZfpMode::Expert { min_bits: 60, max_bits: 333, max_prec: 20, min_exp: -3 };
 
 /// The rows of `testdata/zfp.txt` that begin with `word`, as their words.
 fn rows(word: &str) -> impl Iterator<Item = Vec<&'static str>> {
@@ -51,13 +51,13 @@ fn rows(word: &str) -> impl Iterator<Item = Vec<&'static str>> {
     rows.filter(move |row| row[0] == word)
 }
 
-fn mode(text: &str) -> Mode {
+fn mode(text: &str) -> ZfpMode {
     let (name, number) = text.split_once(':').unwrap_or((text, "0"));
     match name {
-        "reversible" => Mode::Reversible,
-        "rate" => Mode::Rate(number.parse().unwrap()),
-        "precision" => Mode::Precision(number.parse().unwrap()),
-        "accuracy" => Mode::Accuracy(number.parse().unwrap()),
+        "reversible" => ZfpMode::Reversible,
+        "rate" => ZfpMode::Rate(number.parse().unwrap()),
+        "precision" => ZfpMode::Precision(number.parse().unwrap()),
+        "accuracy" => ZfpMode::Accuracy(number.parse().unwrap()),
         _ => EXPERT,
     }
 }
@@ -74,11 +74,11 @@ fn streams_are_those_of_the_c_library() {
         zfp(mode).encoded_size(&repr).unwrap().check(encoded.len()).unwrap();
         let decoded = zfp(mode).decode(&encoded, &repr).unwrap();
         assert_eq!(crc(&decoded.bytes), row[6], "{row:?}");
-        if mode == Mode::Reversible {
+        if mode == ZfpMode::Reversible {
             assert_eq!(decoded, chunk, "{row:?}");
         }
         let with_header = zfpy(mode).encode(&chunk, &repr).unwrap();
-        assert_eq!(zfpy(Mode::Reversible).decode(&with_header, &repr).unwrap(), decoded, "{row:?}");
+        assert_eq!(zfpy(ZfpMode::Reversible).decode(&with_header, &repr).unwrap(), decoded, "{row:?}");
     }
 }
 
@@ -120,7 +120,7 @@ fn numcodecs_data_are_read_whatever_the_metadata_say() {
 fn small_integers_are_moved_up() {
     let bytes: Vec<u8> = (0..16u16).map(|i| u8::try_from(i * 53 % 256).unwrap()).collect();
     let stream = hex("c48c4199f4101c19f30123016000200000000000000000000000000000000000");
-    let codec = zfp(Mode::Precision(16));
+    let codec = zfp(ZfpMode::Precision(16));
     let unsigned = repr(&[4, 4], DataType::UINT8);
     assert_eq!(codec.encode(&Buffer::fixed(bytes.clone()), &unsigned).unwrap(), stream);
     assert_eq!(codec.decode(&stream, &unsigned).unwrap().bytes, bytes);
@@ -160,9 +160,9 @@ fn reversible_mode_keeps_every_type() {
         for shape in [vec![count], vec![1, count], vec![2, count / 2, 1], vec![1, 1, count / 2, 2]] {
             let repr = repr(&shape.iter().map(|n| num::u64_of(*n)).collect::<Vec<_>>(), data_type.clone());
             let chunk = Buffer::fixed(bytes.clone());
-            let encoded = zfp(Mode::Reversible).encode(&chunk, &repr).unwrap();
+            let encoded = zfp(ZfpMode::Reversible).encode(&chunk, &repr).unwrap();
             assert_eq!(
-                zfp(Mode::Reversible).decode(&encoded, &repr).unwrap(),
+                zfp(ZfpMode::Reversible).decode(&encoded, &repr).unwrap(),
                 chunk,
                 "{data_type} {shape:?}"
             );
@@ -176,18 +176,18 @@ fn odd_floats() {
     let bytes: Vec<u8> = odd.iter().flat_map(|x| x.to_le_bytes()).collect();
     let all = repr(&[8], DataType::FLOAT32);
     let chunk = Buffer::fixed(bytes);
-    let encoded = zfp(Mode::Reversible).encode(&chunk, &all).unwrap();
-    assert_eq!(zfp(Mode::Reversible).decode(&encoded, &all).unwrap(), chunk);
-    assert!(zfp(Mode::Precision(20)).encode(&chunk, &all).is_err());
+    let encoded = zfp(ZfpMode::Reversible).encode(&chunk, &all).unwrap();
+    assert_eq!(zfp(ZfpMode::Reversible).decode(&encoded, &all).unwrap(), chunk);
+    assert!(zfp(ZfpMode::Precision(20)).encode(&chunk, &all).is_err());
     let finite = Buffer::fixed(chunk.bytes[8..].to_vec());
-    zfp(Mode::Precision(20)).encode(&finite, &repr(&[6], DataType::FLOAT32)).unwrap();
+    zfp(ZfpMode::Precision(20)).encode(&finite, &repr(&[6], DataType::FLOAT32)).unwrap();
 }
 
 #[test]
 fn no_dimension_is_one_value_and_none_is_empty() {
     let repr0 = repr(&[], DataType::FLOAT64);
     let chunk = Buffer::fixed(1.25f64.to_le_bytes().to_vec());
-    for codec in [zfp(Mode::Reversible), zfpy(Mode::Reversible)] {
+    for codec in [zfp(ZfpMode::Reversible), zfpy(ZfpMode::Reversible)] {
         let encoded = codec.encode(&chunk, &repr0).unwrap();
         assert_eq!(codec.decode(&encoded, &repr0).unwrap(), chunk);
         let empty = repr(&[3, 0], DataType::FLOAT64);
@@ -198,7 +198,7 @@ fn no_dimension_is_one_value_and_none_is_empty() {
 
 #[test]
 fn what_zfp_cannot_hold() {
-    let codec = zfp(Mode::Reversible);
+    let codec = zfp(ZfpMode::Reversible);
     let big = Buffer::fixed(u32::MAX.to_le_bytes().to_vec());
     assert_eq!(
         codec.encode(&big, &repr(&[1], DataType::UInt(32))).unwrap_err().kind(),
@@ -210,8 +210,8 @@ fn what_zfp_cannot_hold() {
     assert!(codec.encoded_size(&repr(&[4], DataType::Complex(Float::F32))).is_err());
     let wide = repr(&[1, 1, 1, 5000], DataType::Int(32));
     let chunk = Buffer::fixed(vec![0; 20_000]);
-    assert!(zfpy(Mode::Reversible).encode(&chunk, &wide).is_err());
-    zfp(Mode::Reversible).encode(&chunk, &wide).unwrap();
+    assert!(zfpy(ZfpMode::Reversible).encode(&chunk, &wide).is_err());
+    zfp(ZfpMode::Reversible).encode(&chunk, &wide).unwrap();
 }
 
 #[test]
@@ -231,7 +231,8 @@ fn configurations() {
 fn short_streams_are_found_out() {
     let repr = repr(&[5, 6], DataType::FLOAT64);
     let chunk = Buffer::fixed(sample(30, "float64"));
-    for codec in [zfp(Mode::Reversible), zfpy(Mode::Reversible), zfp(Mode::Rate(9.0)), zfpy(EXPERT)] {
+    for codec in [zfp(ZfpMode::Reversible), zfpy(ZfpMode::Reversible), zfp(ZfpMode::Rate(9.0)), zfpy(EXPERT)]
+    {
         let encoded = codec.encode(&chunk, &repr).unwrap();
         for length in 0..encoded.len() - 8 {
             assert!(codec.decode(&encoded[..length], &repr).is_err(), "{codec:?} {length}");
@@ -239,7 +240,7 @@ fn short_streams_are_found_out() {
     }
     // A few bytes do not make a large chunk.
     let large = Repr { shape: vec![1 << 40], ..repr };
-    assert!(zfp(Mode::Reversible).decode(&[0; 100], &large).is_err());
+    assert!(zfp(ZfpMode::Reversible).decode(&[0; 100], &large).is_err());
 }
 
 #[test]
@@ -253,11 +254,11 @@ fn hostile_streams_end() {
         let name = ["int32", "int64", "float32", "float64"][round / 4 % 4];
         let repr = repr(shape, data_type(name));
         let mode = match random() % 5 {
-            0 => Mode::Reversible,
-            1 => Mode::Rate(7.0),
-            2 => Mode::Precision(40),
-            3 => Mode::Accuracy(1e-3),
-            _ => Mode::Expert {
+            0 => ZfpMode::Reversible,
+            1 => ZfpMode::Rate(7.0),
+            2 => ZfpMode::Precision(40),
+            3 => ZfpMode::Accuracy(1e-3),
+            _ => ZfpMode::Expert {
                 min_bits: 0,
                 max_bits: u32::try_from(random() % 40).unwrap() + 1,
                 max_prec: 64,

@@ -17,7 +17,7 @@ const MOST_COUNTED: usize = 64;
 
 /// Between which values pixels are; nothing if there were none, or only such as are no numbers.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Extent {
+pub(super) struct ValueRange {
     range: Option<(f64, f64)>,
     /// How often each value comes, from the least that the type has; empty for types of many values.
     counts: Vec<u64>,
@@ -25,7 +25,7 @@ pub(super) struct Extent {
     first: f64,
 }
 
-impl Extent {
+impl ValueRange {
     /// Those of so many channels, of which nothing is known.
     pub(super) fn of_channels(data_type: &DataType, channels: usize) -> Vec<Self> {
         let (values, first) = match data_type {
@@ -137,7 +137,7 @@ fn of(data_type: &DataType, bytes: &[u8]) -> Option<(f64, f64)> {
 
 /// Widens the extents of channels by a block of t, c, z, y, x whose first channel is `first`.
 pub(super) fn widen(
-    extents: &Mutex<Vec<Extent>>,
+    extents: &Mutex<Vec<ValueRange>>,
     data_type: &DataType,
     first: u64,
     [_, channels, z, y, x]: [u64; 5],
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn channels_are_told_apart() {
-        let extents = Mutex::new(Extent::of_channels(&DataType::UINT8, 3));
+        let extents = Mutex::new(ValueRange::of_channels(&DataType::UINT8, 3));
         widen(&extents, &DataType::UINT8, 1, [2, 2, 1, 1, 2], &[1, 2, 30, 40, 0, 5, 60, 7]).unwrap();
         let all = extents.into_inner().unwrap();
         assert_eq!(
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn a_few_hot_pixels_do_not_make_the_rest_dark() {
         let shown = |data_type: DataType, bytes: &[u8]| {
-            let extents = Mutex::new(Extent::of_channels(&data_type, 1));
+            let extents = Mutex::new(ValueRange::of_channels(&data_type, 1));
             let n = num::u64_of(bytes.len() / data_type.size());
             widen(&extents, &data_type, 0, [1, 1, 1, 1, n], bytes).unwrap();
             let all = extents.into_inner().unwrap();

@@ -37,9 +37,9 @@ impl Pixels for Counted {
     }
 }
 
-fn counted(sizes: [u64; 5], grain: [u64; 3]) -> Arc<Source> {
+fn counted(sizes: [u64; 5], grain: [u64; 3]) -> Arc<ImageSource> {
     let mut source =
-        Source::new("counted".into(), sizes, DataType::UInt(32), Arc::new(Counted { sizes, grain }));
+        ImageSource::new("counted".into(), sizes, DataType::UInt(32), Arc::new(Counted { sizes, grain }));
     source.scale[X] = Some(0.25);
     source.units[X] = Some("micrometer".into());
     source.declared[T] = true;
@@ -89,7 +89,7 @@ fn every_pixel_is_in_its_place_whatever_the_blocks() {
 fn short_axes_are_left_out_unless_they_are_kept() {
     let source = counted([1, 1, 1, 300, 280], [1, 1, 1]);
     for (keep_axes, axes) in [(false, "yx"), (true, "tyx")] {
-        for version in [Version::V04, Version::V05, Version::V06] {
+        for version in [ImageVersion::V04, ImageVersion::V05, ImageVersion::V06] {
             let store: SharedStore = Arc::new(MemoryStore::new());
             let options = ConvertOptions { keep_axes, version: Some(version), ..ConvertOptions::default() };
             let made = wait(convert(std::slice::from_ref(&source), &store, "", &options)).unwrap();
@@ -105,7 +105,7 @@ fn short_axes_are_left_out_unless_they_are_kept() {
 #[test]
 fn several_images_are_a_collection() {
     let sources = [counted([1, 1, 1, 5, 6], [1, 1, 1]), counted([1, 2, 1, 7, 8], [1, 1, 1])];
-    for version in [Version::V04, Version::V05] {
+    for version in [ImageVersion::V04, ImageVersion::V05] {
         let store: SharedStore = Arc::new(MemoryStore::new());
         let options = ConvertOptions { version: Some(version), ..ConvertOptions::default() };
         wait(convert(&sources, &store, "", &options)).unwrap();
@@ -126,8 +126,8 @@ fn nothing_is_replaced_unasked_and_nonsense_is_refused_before_anything_is_writte
     let store: SharedStore = Arc::new(MemoryStore::new());
     let good = ConvertOptions { levels: Some(1), ..ConvertOptions::default() };
     for bad in [
-        ConvertOptions { version: Some(Version::V03), ..good.clone() },
-        ConvertOptions { version: Some(Version::V04), shards: Some(vec![4, 4]), ..good.clone() },
+        ConvertOptions { version: Some(ImageVersion::V03), ..good.clone() },
+        ConvertOptions { version: Some(ImageVersion::V04), shards: Some(vec![4, 4]), ..good.clone() },
         ConvertOptions { chunks: Some(vec![1, 1, 1]), ..good.clone() },
         ConvertOptions { chunks: Some(vec![0, 1]), ..good.clone() },
         ConvertOptions { chunks: Some(vec![3, 3]), shards: Some(vec![4, 4]), ..good.clone() },
@@ -175,7 +175,7 @@ impl Pixels for Broken {
 #[test]
 fn what_fails_half_way_leaves_nothing() {
     let sizes = [1, 1, 1, 40, 30];
-    let broken = || Arc::new(Source::new("broken".into(), sizes, DataType::UINT8, Arc::new(Broken)));
+    let broken = || Arc::new(ImageSource::new("broken".into(), sizes, DataType::UINT8, Arc::new(Broken)));
     let good = counted(sizes, [1, 1, 1]);
     let options = ConvertOptions { chunks: Some(vec![4, 30]), ..ConvertOptions::default() };
     for sources in [vec![broken()], vec![good.clone(), broken()]] {

@@ -3,7 +3,7 @@
 use super::{Factors, LevelPlan, Method};
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::image::document::{between, set_known, transforms};
-use crate::image::version::{self, Version};
+use crate::image::version::{self, ImageVersion};
 use crate::meta::Json;
 
 /// A level that was made.
@@ -52,7 +52,7 @@ fn description(method: Method) -> &'static str {
 /// The attributes with these smaller levels in place of those that there were.
 pub(super) fn with_levels(
     attributes: &Json,
-    version: Version,
+    version: ImageVersion,
     rank: usize,
     levels: &[Made],
     method: Option<(Method, Json)>,
@@ -102,9 +102,9 @@ fn other_kind(json: &Json) -> Option<String> {
 }
 
 /// The item of a smaller level, from that of the largest.
-fn dataset(version: Version, first: &Json, rank: usize, level: &Made, centred: bool) -> Result<Json> {
+fn dataset(version: ImageVersion, first: &Json, rank: usize, level: &Made, centred: bool) -> Result<Json> {
     let mut out = Json::from([("path", (&level.path).into())]);
-    if version < Version::V04 {
+    if version < ImageVersion::V04 {
         return Ok(out);
     }
     let given = first.list("coordinateTransformations");
@@ -129,7 +129,7 @@ fn dataset(version: Version, first: &Json, rank: usize, level: &Made, centred: b
         .map(|(t, (s, l))| if centred { t + (l - s) / 2.0 } else { *t })
         .collect();
     let mut list = transforms(&larger, &moved);
-    if version >= Version::V06 {
+    if version >= ImageVersion::V06 {
         let output = given.first().and_then(|t| t.get("output")).cloned();
         list = vec![between(list, ("path", (&level.path).into()), output)];
     }
@@ -192,7 +192,8 @@ mod tests {
         );
         let levels = [made("1", &[2, 2]), made("2", &[4, 4])];
         let how = how(Method::Mean, &Factors::default(), &levels);
-        let new = with_levels(&old, Version::V04, 2, &levels, Some((Method::Mean, how.clone()))).unwrap();
+        let new =
+            with_levels(&old, ImageVersion::V04, 2, &levels, Some((Method::Mean, how.clone()))).unwrap();
         let read = parse::group(&new).multiscales.remove(0);
         assert_eq!(read.levels[1].scale, Some(vec![1.0, 1.0]));
         assert_eq!(read.levels[1].translation, Some(vec![10.25, 0.25]));
@@ -206,7 +207,7 @@ mod tests {
         assert_eq!(multiscale.get("x"), Some(&Json::int(2)));
         assert!(multiscale.get("metadata").unwrap().get("kwargs").is_some());
         // The first of each stays where it is.
-        let new = with_levels(&old, Version::V04, 2, &levels, Some((Method::Decimate, how))).unwrap();
+        let new = with_levels(&old, ImageVersion::V04, 2, &levels, Some((Method::Decimate, how))).unwrap();
         let read = parse::group(&new).multiscales.remove(0);
         assert_eq!(read.levels[2].translation, Some(vec![10.0, 0.0]));
     }
@@ -220,7 +221,7 @@ mod tests {
             "datasets":[{"path":"s0","coordinateTransformations":[{"type":"identity","input":{"path":"s0"},
             "output":{"name":"w"}}]}]}]}}"#,
         );
-        let new = with_levels(&old, Version::V06, 2, &levels, how()).unwrap();
+        let new = with_levels(&old, ImageVersion::V06, 2, &levels, how()).unwrap();
         let text = new.to_string();
         assert!(
             text.contains(
@@ -229,7 +230,7 @@ mod tests {
             "{text}"
         );
         let old = json(r#"{"multiscales":[{"datasets":[]},{"datasets":[{"path":"0"}]}]}"#);
-        let new = with_levels(&old, Version::V02, 5, &levels, how()).unwrap();
+        let new = with_levels(&old, ImageVersion::V02, 5, &levels, how()).unwrap();
         assert!(new.to_string().contains(r#""datasets":[{"path":"0"},{"path":"s1"}]"#));
     }
 }

@@ -72,7 +72,7 @@ pub(super) struct Pass {
 
 /// What passes need to know.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Cutting<'a> {
+pub(super) struct PassPlan<'a> {
     pub(super) base: &'a Array,
     pub(super) stages: &'a [Stage],
     /// Whether pixels need their neighbours, so that each level is a pass of its own.
@@ -81,7 +81,7 @@ pub(super) struct Cutting<'a> {
     pub(super) cell_bytes: u64,
 }
 
-impl Cutting<'_> {
+impl PassPlan<'_> {
     /// All passes, in order.
     pub(super) fn passes(&self) -> Vec<Pass> {
         let mut passes: Vec<Pass> = Vec::new();

@@ -1,8 +1,8 @@
 //! A pyramid somewhere else: the largest level is copied, and the others are made there. And those of labels, which follow
 //! their image's.
 
-use super::places::Places;
-use super::{Built, Factors, Frame, Method, PyramidOptions, Task, attributes, follow};
+use super::places::LevelPaths;
+use super::{Built, Factors, Frame, Method, PyramidOptions, PyramidTask, attributes, follow};
 use crate::copy::{CopyOptions, Sizes, copy_within};
 use crate::create::{self, Empty, New};
 use crate::error::{ErrorKind, Result};
@@ -10,7 +10,7 @@ use crate::group::{Node, Zarr};
 use crate::hierarchy::{self, Existing, Room};
 use crate::image::find;
 use crate::image::model::Axis;
-use crate::journal::{Intent, Journal, Source, Work};
+use crate::journal::{Intent, Journal, NodeSource, Work};
 use crate::meta::path::{join, normal, shown};
 use crate::meta::{Json, NodeMeta, edit, write};
 use crate::store::SharedStore;
@@ -44,7 +44,7 @@ pub async fn build_at(
         NodeMeta::Group(_) => {
             let image = find::image_at(source, &from).await?;
             let multiscale = image.multiscale(None)?;
-            let first = Places::of(&image.attributes).map_err(|e| e.with_node(shown(&image.path)))?.first;
+            let first = LevelPaths::of(&image.attributes).map_err(|e| e.with_node(shown(&image.path)))?.first;
             let base = source.array(&join(&image.path, &first)).await?;
             super::check(base.meta(), &multiscale.axes, options)?;
             parts.push((base.path().to_owned(), first));
@@ -102,12 +102,12 @@ pub async fn build_at(
         let group = write::group(&write::new_group(format, &Json::object()));
         hierarchy::put_documents(&hidden, "", format, group, true).await?;
     }
-    hierarchy::edit_attributes(&hidden, "", &edit::Attributes::Patch { set, unset: Vec::new() }).await?;
+    hierarchy::edit_attributes(&hidden, "", &edit::AttributesEdit::Patch { set, unset: Vec::new() }).await?;
     // The largest level is as it is to be.
     let whole = PyramidOptions { chunks: None, shards: None, codecs: None, ..options.clone() };
     let task = match attributes {
-        Some(_) => Task::of_image(&hidden, "").await?,
-        None => Task::of_array(&hidden, "0", frame, true).await?,
+        Some(_) => PyramidTask::of_image(&hidden, "").await?,
+        None => PyramidTask::of_array(&hidden, "0", frame, true).await?,
     };
     let mut levels = task.levels(&whole).await?;
     if task.name_dimensions(levels.base.meta()).await? {
@@ -134,8 +134,8 @@ async fn walk(source: &Zarr, parts: &[(String, String)]) -> Result<Vec<Node>> {
     Ok(nodes)
 }
 
-fn content_of<'a>(source: &'a Zarr, from: &'a str, nodes: &'a [Node]) -> Source<'a> {
-    Source::new(source.store(), from, nodes.iter().map(|n| (n.path.as_str(), &n.meta)))
+fn content_of<'a>(source: &'a Zarr, from: &'a str, nodes: &'a [Node]) -> NodeSource<'a> {
+    NodeSource::new(source.store(), from, nodes.iter().map(|n| (n.path.as_str(), &n.meta)))
 }
 
 /// How a plain array becomes an image, as a journal has it.
@@ -172,7 +172,7 @@ pub(super) async fn make_labels(
     path: &str,
     options: &PyramidOptions,
     journal: &Journal,
-    made_of: Option<(&Source<'_>, &Json)>,
+    made_of: Option<(&NodeSource<'_>, &Json)>,
 ) -> Result<Vec<String>> {
     if !options.labels {
         return Ok(Vec::new());
@@ -205,7 +205,7 @@ pub(super) async fn make_labels(
             task: options.task.without_progress(),
             ..options.clone()
         };
-        let task = Task::of_image(store, &label.path).await?;
+        let task = PyramidTask::of_image(store, &label.path).await?;
         let levels = task.levels(&labels).await?;
         let part = format!("room for levels of {}", label.path);
         if journal.done(&part) == 0 {

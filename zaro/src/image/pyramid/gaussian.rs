@@ -111,7 +111,7 @@ pub(super) struct Gaussian {
 
 /// A part of a level.
 #[derive(Debug, Clone)]
-pub(super) struct Region {
+pub(super) struct LevelRegion {
     pub(super) start: Vec<u64>,
     pub(super) count: Vec<u64>,
 }
@@ -165,7 +165,7 @@ impl Gaussian {
     }
 
     /// What has to be read of a level of `shape` to make the `made` part of the smaller one.
-    pub(super) fn needs(&self, made: &Region, step: &[u64], shape: &[u64]) -> Region {
+    pub(super) fn needs(&self, made: &LevelRegion, step: &[u64], shape: &[u64]) -> LevelRegion {
         let mut start = Vec::new();
         let mut count = Vec::new();
         for (((o, n), (f, extent)), weights) in
@@ -177,17 +177,17 @@ impl Gaussian {
             start.push(first);
             count.push(end.saturating_sub(first));
         }
-        Region { start, count }
+        LevelRegion { start, count }
     }
 
     /// Makes the `made` part of the smaller level from the part `region` of the level of `shape`.
     pub(super) fn reduce(
         &self,
         input: &[u8],
-        region: &Region,
+        region: &LevelRegion,
         step: &[u64],
         shape: &[u64],
-        made: &Region,
+        made: &LevelRegion,
         out: &mut [u8],
     ) -> Result<()> {
         let rank = shape.len();
@@ -253,10 +253,10 @@ impl Gaussian {
     fn places(
         &self,
         d: usize,
-        region: &Region,
+        region: &LevelRegion,
         step: &[u64],
         shape: &[u64],
-        made: &Region,
+        made: &LevelRegion,
     ) -> Result<Vec<Vec<(usize, f64)>>> {
         let of = |list: &[u64]| list.get(d).copied().unwrap_or(1);
         let (first, last) = (of(&region.start), of(shape).saturating_sub(1));

@@ -25,9 +25,9 @@ use crate::error::{Error, Hint, Result};
 use crate::group::{OpenOptions, Zarr};
 use crate::hierarchy::{self, Existing};
 use crate::image::model::{Axis, Level, Multiscale};
-use crate::image::version::Version;
+use crate::image::version::ImageVersion;
 use crate::image::{document, find};
-use crate::journal::{Ground, Intent, Journal, Left, Source, Work};
+use crate::journal::{Ground, Intent, Journal, Left, NodeSource, Work};
 use crate::meta::create::NewArray;
 use crate::meta::path::{join, shown};
 use crate::meta::{ArrayMeta, CodecMeta, DataType, Format, Json, Mode, NodeMeta, write};
@@ -35,7 +35,7 @@ use crate::store::SharedStore;
 use attributes::Made;
 use cut::Stage;
 pub use elsewhere::build_at;
-use places::Places;
+use places::LevelPaths;
 pub use plan::{Factors, LevelPlan, follow, plan};
 
 const OPERATION: &str = "image pyramid";
@@ -168,7 +168,7 @@ pub struct Frame {
     /// The size of a pixel along each axis; 1, if there are none here.
     pub scale: Vec<f64>,
     /// The version of OME-Zarr; 0.5, or 0.4 for an array of Zarr V2.
-    pub version: Option<Version>,
+    pub version: Option<ImageVersion>,
     /// The name of the image.
     pub name: Option<String>,
 }
@@ -178,7 +178,7 @@ pub struct Frame {
 ///
 /// Readers see the new levels when all are whole. A call that was killed goes on when it is made again.
 pub async fn build(store: &SharedStore, path: &str, options: &PyramidOptions) -> Result<Built> {
-    let task = Task::of_image(store, path).await?;
+    let task = PyramidTask::of_image(store, path).await?;
     let built = task.run(options).await.map_err(|e| e.with_node(shown(&task.group)))?;
     store.finish().await?;
     Ok(built)
@@ -191,26 +191,26 @@ pub(crate) async fn build_within(
     options: &PyramidOptions,
     journal: &Journal,
 ) -> Result<Built> {
-    let task = Task::of_image(store, path).await?;
+    let task = PyramidTask::of_image(store, path).await?;
     let levels = task.levels(options).await?;
     task.make(&levels, options, journal, None).await.map_err(|e| e.with_node(shown(&task.group)))?;
     Ok(levels.built(Vec::new(), false))
 }
 
-impl<'a> Task<'a> {
+impl<'a> PyramidTask<'a> {
     /// The levels of the image whose group is at `path`.
     async fn of_image(store: &'a SharedStore, path: &str) -> Result<Self> {
         let zarr = opened(store).await?;
         let image = find::image_at(&zarr, path).await?;
         let multiscale = image.multiscale(None)?.clone();
-        let places = Places::of(&image.attributes).map_err(|e| e.with_node(shown(&image.path)))?;
+        let places = LevelPaths::of(&image.attributes).map_err(|e| e.with_node(shown(&image.path)))?;
         Ok(Self {
             store,
             group: image.path.clone(),
             first: places.first,
             axes: multiscale.axes.clone(),
             version: image.version,
-            attributes: Attributes::There((*image.attributes).clone()),
+            attributes: GroupAttributes::There((*image.attributes).clone()),
             is_label: image.label.is_some(),
         })
     }
@@ -245,7 +245,7 @@ impl<'a> Task<'a> {
             first: name.to_owned(),
             axes: multiscale.axes.clone(),
             version,
-            attributes: Attributes::New(attributes, Box::new(multiscale)),
+            attributes: GroupAttributes::New(attributes, Box::new(multiscale)),
             is_label: false,
         })
     }
@@ -259,14 +259,14 @@ pub async fn build_from_array(
     frame: &Frame,
     options: &PyramidOptions,
 ) -> Result<Built> {
-    let task = Task::of_array(store, path, frame, false).await?;
+    let task = PyramidTask::of_array(store, path, frame, false).await?;
     let built = task.run(options).await.map_err(|e| e.with_node(shown(&task.group)))?;
     store.finish().await?;
     Ok(built)
 }
 
 /// The version and the pyramid of one level that a plain array becomes.
-fn framed(meta: &ArrayMeta, name: &str, frame: &Frame) -> Result<(Version, Multiscale)> {
+fn framed(meta: &ArrayMeta, name: &str, frame: &Frame) -> Result<(ImageVersion, Multiscale)> {
     let rank = meta.shape.len();
     let axes = if frame.axes.is_empty() {
         let names = meta.dimension_names.as_deref().unwrap_or_default();
@@ -281,8 +281,11 @@ fn framed(meta: &ArrayMeta, name: &str, frame: &Frame) -> Result<(Version, Multi
     if axes.len() != rank {
         return Err(Error::usage(format!("{} axes are named, the array has {rank} dimensions", axes.len())));
     }
-    let version =
-        frame.version.unwrap_or(if meta.format == Format::V3 { Version::V05 } else { Version::V04 });
+    let version = frame.version.unwrap_or(if meta.format == Format::V3 {
+        ImageVersion::V05
+    } else {
+        ImageVersion::V04
+    });
     if version.format() != meta.format {
         return Err(Error::usage(format!(
             "OME-Zarr {version} is Zarr V{}, and the array is V{}",
@@ -295,12 +298,12 @@ fn framed(meta: &ArrayMeta, name: &str, frame: &Frame) -> Result<(Version, Multi
                 .set_to(version.format().number()),
         ));
     }
-    if version < Version::V03
+    if version < ImageVersion::V03
         && (rank != 5 || !axes.iter().map(|a| a.name.as_str()).eq(["t", "c", "z", "y", "x"]))
     {
         return Err(Error::usage(format!("an image of OME-Zarr {version} has the axes tczyx")));
     }
-    if version == Version::V04 && meta.keys.separator != '/' {
+    if version == ImageVersion::V04 && meta.keys.separator != '/' {
         return Err(Error::usage("OME-Zarr 0.4 has chunks in folders (0/0), this array has not")
             .or_hint(Hint::operation("copy", "makes one that has").with("separator").set_to('/')));
     }
@@ -347,16 +350,16 @@ async fn opened(store: &SharedStore) -> Result<Zarr> {
 
 /// The attributes of the image's group.
 #[derive(Debug)]
-enum Attributes {
+enum GroupAttributes {
     /// An image's.
     There(Json),
     /// A group's that becomes one, and the pyramid of one level that it is to hold.
     New(Json, Box<Multiscale>),
 }
 
-impl Attributes {
+impl GroupAttributes {
     /// The attributes of an image with its largest level.
-    fn image(&self, version: Version) -> Json {
+    fn image(&self, version: ImageVersion) -> Json {
         match self {
             Self::There(attributes) => attributes.clone(),
             Self::New(old, _) => self.of_image(old, version),
@@ -364,7 +367,7 @@ impl Attributes {
     }
 
     /// Those of a group, with what makes it an image.
-    fn of_image(&self, group: &Json, version: Version) -> Json {
+    fn of_image(&self, group: &Json, version: ImageVersion) -> Json {
         match self {
             Self::There(attributes) => attributes.clone(),
             Self::New(_, multiscale) => {
@@ -381,15 +384,15 @@ impl Attributes {
 
 /// A pyramid to be made.
 #[derive(Debug)]
-struct Task<'a> {
+struct PyramidTask<'a> {
     store: &'a SharedStore,
     /// The path of the image's group.
     group: String,
     /// The path of the largest level from there.
     first: String,
     axes: Vec<Axis>,
-    version: Version,
-    attributes: Attributes,
+    version: ImageVersion,
+    attributes: GroupAttributes,
     is_label: bool,
 }
 
@@ -401,7 +404,7 @@ struct Levels {
     method: Method,
 }
 
-impl Task<'_> {
+impl PyramidTask<'_> {
     async fn run(&self, options: &PyramidOptions) -> Result<Built> {
         let mut levels = self.levels(options).await?;
         if Left::find(self.store, &self.group).await?.is_none() {
@@ -414,7 +417,7 @@ impl Task<'_> {
         }
         let bases = self.bases(&levels, options).await?;
         let source =
-            Source::new(self.store, &self.group, bases.iter().map(|(path, meta)| (path.as_str(), meta)));
+            NodeSource::new(self.store, &self.group, bases.iter().map(|(path, meta)| (path.as_str(), meta)));
         let intent = Intent {
             operation: OPERATION,
             source: source.json(&self.store.to_string()).await?,
@@ -435,13 +438,13 @@ impl Task<'_> {
         let made_of = Some((&source, &intent.source));
         self.make(&levels, options, &journal, made_of).await?;
         let labels = match self.attributes {
-            Attributes::There(_) => {
+            GroupAttributes::There(_) => {
                 let made =
                     elsewhere::make_labels(self.store, &self.group, options, &journal, made_of).await?;
                 self.renew_labels().await?;
                 made
             }
-            Attributes::New(..) => Vec::new(),
+            GroupAttributes::New(..) => Vec::new(),
         };
         journal.end().await?;
         Ok(levels.built(labels, resumed))
@@ -449,8 +452,8 @@ impl Task<'_> {
 
     /// Gives the array that becomes an image the names of its axes, where its version wants them, and says whether it had others.
     async fn name_dimensions(&self, base: &ArrayMeta) -> Result<bool> {
-        let wanted = matches!(self.attributes, Attributes::New(..))
-            && (base.format == Format::V3 || self.version == Version::V03);
+        let wanted = matches!(self.attributes, GroupAttributes::New(..))
+            && (base.format == Format::V3 || self.version == ImageVersion::V03);
         let names: Vec<String> = self.axes.iter().map(|axis| axis.name.clone()).collect();
         let has = base.dimension_names.iter().flatten().map(Option::as_deref);
         if !wanted || has.eq(names.iter().map(|name| Some(name.as_str()))) {
@@ -501,7 +504,7 @@ impl Task<'_> {
     /// What the levels are made of: the largest level, and those of labels.
     async fn bases(&self, levels: &Levels, options: &PyramidOptions) -> Result<Vec<(String, NodeMeta)>> {
         let mut bases = vec![(levels.base.path().to_owned(), NodeMeta::Array(levels.base.meta().clone()))];
-        if options.labels && matches!(self.attributes, Attributes::There(_)) {
+        if options.labels && matches!(self.attributes, GroupAttributes::There(_)) {
             let zarr = opened(self.store).await?;
             let image = find::image_at(&zarr, &self.group).await?;
             for label in image.labels(&zarr).await? {
@@ -519,7 +522,7 @@ impl Task<'_> {
         levels: &Levels,
         options: &PyramidOptions,
         journal: &Journal,
-        made_of: Option<(&Source<'_>, &Json)>,
+        made_of: Option<(&NodeSource<'_>, &Json)>,
     ) -> Result<()> {
         let Levels { base, stages, made, method } = levels;
         pass::run(base, stages, *method, options, journal).await?;
@@ -561,7 +564,7 @@ impl Task<'_> {
         new.attributes.clear();
         if base.format == Format::V3 {
             new.dimension_names = Some(self.axes.iter().map(|a| Some(a.name.clone())).collect());
-        } else if self.version == Version::V03 {
+        } else if self.version == ImageVersion::V03 {
             document::prepare(&mut new, self.version, &self.axes);
         }
         if let Some(shards) = &options.shards {
@@ -600,7 +603,7 @@ impl Task<'_> {
         existing: Existing,
         old: Option<&Json>,
     ) -> Result<Option<Json>> {
-        let places = Places::of(&self.attributes.image(self.version))?;
+        let places = LevelPaths::of(&self.attributes.image(self.version))?;
         if existing == Existing::Refuse && !places.smaller.is_empty() {
             let levels = places.smaller.len().saturating_add(1);
             return Err(Error::usage(format!("the image has {levels} levels already"))
@@ -637,7 +640,7 @@ impl Task<'_> {
 
     /// Deletes the levels at these paths.
     async fn clear(&self, paths: &Json) -> Result<()> {
-        let places = Places::of(&self.attributes.image(self.version))?;
+        let places = LevelPaths::of(&self.attributes.image(self.version))?;
         if !places.smaller.is_empty() {
             // Before they go, nobody is to look for them.
             self.publish(&[], None).await?;
@@ -654,7 +657,7 @@ impl Task<'_> {
 
 /// The place of the smaller levels.
 struct Smaller<'a> {
-    task: &'a Task<'a>,
+    task: &'a PyramidTask<'a>,
     levels: &'a Levels,
     existing: Existing,
 }

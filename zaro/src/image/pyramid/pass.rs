@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex};
 
 use bytes::{Bytes, BytesMut};
 
-use super::cut::{Cutting, Pass, Stage};
-use super::gaussian::{Gaussian, Region};
+use super::cut::{Pass, PassPlan, Stage};
+use super::gaussian::{Gaussian, LevelRegion};
 use super::kernel::{Kernel, strides};
 use super::{Method, PyramidOptions};
 use crate::array::select::Sel;
@@ -41,7 +41,7 @@ pub(super) async fn run(
     let (context, memory) = (&options.context, options.context.memory());
     let threads = num::u64_of(context.threads()).max(1);
     let cell_bytes = (num::u64_of(memory) / 8 / threads).clamp(1 << 20, 64 << 20);
-    let cutting = Cutting { base, stages, neighbours, cell_bytes };
+    let cutting = PassPlan { base, stages, neighbours, cell_bytes };
     let passes = cutting.passes();
     let mut total = 0u64;
     for pass in &passes {
@@ -59,7 +59,7 @@ pub(super) async fn run(
         let wanted = if remote { REMOTE_CELLS.max(jobs) } else { jobs };
         let at_once = num::usize_of((num::u64_of(memory) / 2 / read.max(1)).clamp(1, wanted))?;
         let data_type = &base.meta().data_type;
-        let work = Arc::new(Work {
+        let work = Arc::new(PassWork {
             above: above.clone(),
             stages: made.to_vec(),
             kernel: if neighbours { None } else { Some(Kernel::of(method, data_type)?) },
@@ -85,14 +85,14 @@ fn bytes_of(array: &Array, shape: &[u64]) -> Result<u64> {
 }
 
 /// A chunk whose pixels are coming.
-struct Chunk {
+struct PendingChunk {
     bytes: BytesMut,
     /// Pixels that are not there yet.
     left: u64,
 }
 
 /// A shard whose chunks are coming.
-struct Shard {
+struct PendingShard {
     gathering: Arc<Gathering>,
     left: AtomicU64,
 }
@@ -107,14 +107,14 @@ enum Later {
 }
 
 /// What the jobs share.
-struct Work {
+struct PassWork {
     above: Array,
     stages: Vec<Stage>,
     kernel: Option<Kernel>,
     gaussian: Option<Gaussian>,
     size: usize,
-    open: Mutex<HashMap<Place, Arc<Mutex<Chunk>>>>,
-    shards: Mutex<HashMap<Place, Arc<Shard>>>,
+    open: Mutex<HashMap<Place, Arc<Mutex<PendingChunk>>>>,
+    shards: Mutex<HashMap<Place, Arc<PendingShard>>>,
     /// Memory of chunks that are done.
     spare: Mutex<Vec<BytesMut>>,
     /// Memory that cells were read into.
@@ -132,7 +132,7 @@ struct Queue {
 }
 
 async fn run_pass(
-    work: &Arc<Work>,
+    work: &Arc<PassWork>,
     pass: &Pass,
     cells: &[Vec<u64>],
     at_once: usize,
@@ -160,7 +160,7 @@ async fn run_pass(
             let left: Vec<u64> = within.iter().zip(cell).map(|(n, c)| n - c).collect();
             start.iter_mut().zip(cell).for_each(|(s, c)| *s += c);
             let count = pass.cell.iter().zip(&left).map(|(c, n)| (*c).min(*n)).collect();
-            work.cell(Region { start, count }).await?;
+            work.cell(LevelRegion { start, count }).await?;
         }
         let done = {
             let mut queue = lock(queue);
@@ -178,9 +178,9 @@ async fn run_pass(
     journal.write().await
 }
 
-impl Work {
+impl PassWork {
     /// Reads what becomes the part `made` of the first level, and makes it.
-    async fn cell(self: &Arc<Self>, made: Region) -> Result<()> {
+    async fn cell(self: &Arc<Self>, made: LevelRegion) -> Result<()> {
         let Some(stage) = self.stages.first() else { return Ok(()) };
         let (step, shape) = (&stage.plan.step, self.above.shape());
         let needed = match &self.gaussian {
@@ -192,7 +192,7 @@ impl Work {
                 let count = count
                     .map(|((n, f), (s, all))| n.saturating_mul(*f).min(all.saturating_sub(*s)))
                     .collect();
-                Region { start, count }
+                LevelRegion { start, count }
             }
         };
         let place = Selection::start_count(&needed.start, &needed.count);
@@ -232,7 +232,13 @@ impl Work {
     }
 
     /// Makes pixels that were read smaller, and adds them to the first level.
-    fn reduce(&self, read: &[u8], needed: &Region, made: Region, later: &mut Vec<Later>) -> Result<()> {
+    fn reduce(
+        &self,
+        read: &[u8],
+        needed: &LevelRegion,
+        made: LevelRegion,
+        later: &mut Vec<Later>,
+    ) -> Result<()> {
         let Some(stage) = self.stages.first() else { return Ok(()) };
         let step = &stage.plan.step;
         let mut out = self.room(num::product_usize(&made.count)?.saturating_mul(self.size));
@@ -260,7 +266,7 @@ impl Work {
     }
 
     /// Adds pixels to the chunks of a level that they belong to.
-    fn add(&self, level: usize, part: &Region, pixels: Bytes, later: &mut Vec<Later>) -> Result<()> {
+    fn add(&self, level: usize, part: &LevelRegion, pixels: Bytes, later: &mut Vec<Later>) -> Result<()> {
         let Some(stage) = self.stages.get(level) else { return Ok(()) };
         let (firsts, counts) = stage.touched(&part.start, &part.count);
         let mut at = vec![0u64; counts.len()];
@@ -268,7 +274,7 @@ impl Work {
             let index: Vec<u64> = firsts.iter().zip(&at).map(|(a, b)| a.saturating_add(*b)).collect();
             advance(&mut at, &counts);
             let start: Vec<u64> = index.iter().zip(&stage.unit).map(|(i, n)| i.saturating_mul(*n)).collect();
-            let chunk = Region { count: stage.clipped(&start, &stage.unit), start };
+            let chunk = LevelRegion { count: stage.clipped(&start, &stage.unit), start };
             if *chunk.start == *part.start && *chunk.count == *part.count {
                 // All of it at once.
                 self.put(level, &index, &chunk, &pixels, later)?;
@@ -280,7 +286,7 @@ impl Work {
                 std::collections::hash_map::Entry::Vacant(v) => {
                     let left = num::product(&chunk.count)?;
                     let bytes = self.room(num::usize_of(left)?.saturating_mul(self.size));
-                    v.insert(Arc::new(Mutex::new(Chunk { bytes, left }))).clone()
+                    v.insert(Arc::new(Mutex::new(PendingChunk { bytes, left }))).clone()
                 }
             };
             let whole = {
@@ -305,7 +311,7 @@ impl Work {
         &self,
         level: usize,
         index: &[u64],
-        chunk: &Region,
+        chunk: &LevelRegion,
         pixels: &Bytes,
         later: &mut Vec<Later>,
     ) -> Result<()> {
@@ -330,7 +336,7 @@ impl Work {
             .zip(start.iter().zip(&smaller.plan.shape))
             .map(|((n, f), (s, all))| n.div_ceil((*f).max(1)).min(all.saturating_sub(*s)))
             .collect();
-        let made = Region { start, count };
+        let made = LevelRegion { start, count };
         let length = num::product_usize(&made.count)?.saturating_mul(self.size);
         if length == 0 {
             return Ok(());
@@ -364,7 +370,7 @@ impl Work {
                     place.1.iter().zip(&stage.whole).map(|(i, n)| i.saturating_mul(*n)).collect();
                 let left = AtomicU64::new(num::product(&stage.clipped(&start, &stage.whole))?);
                 let gathering = Arc::new(stage.array.gather(&place.1, &self.write)?);
-                v.insert(Arc::new(Shard { gathering, left })).clone()
+                v.insert(Arc::new(PendingShard { gathering, left })).clone()
             }
         };
         shard.gathering.add(selection, Values::new(pixels, Order::C))?;
@@ -380,7 +386,13 @@ impl Work {
 }
 
 /// Copies the pixels of `part` that lie in `chunk` to their place there, and says how many there are.
-fn place_part(pixels: &[u8], part: &Region, bytes: &mut [u8], chunk: &Region, size: usize) -> Result<u64> {
+fn place_part(
+    pixels: &[u8],
+    part: &LevelRegion,
+    bytes: &mut [u8],
+    chunk: &LevelRegion,
+    size: usize,
+) -> Result<u64> {
     let along = |((from, n), (to, room)): ((&u64, &u64), (&u64, &u64))| {
         let first = (*from).max(*to);
         let end = from.saturating_add(*n).min(to.saturating_add(*room));

@@ -17,7 +17,7 @@ const OTHERS: [&str; 3] = ["labels", "masks", "OME"];
 
 /// The arrays that the metadata of an image name, by their paths from the image's group.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct LevelPaths {
     /// The largest level.
     pub(super) first: String,
     /// The smaller levels, which a new pyramid replaces.
@@ -26,7 +26,7 @@ pub(super) struct Places {
     others: Vec<String>,
 }
 
-impl Places {
+impl LevelPaths {
     /// Those of the image with these attributes. An error if a smaller level is, holds or lies in something that has to
     /// stay.
     pub(super) fn of(attributes: &Json) -> Result<Self> {
@@ -139,8 +139,8 @@ mod tests {
     use super::*;
     use crate::meta::json::json;
 
-    fn places(text: &str) -> Result<Places> {
-        Places::of(&json(text))
+    fn places(text: &str) -> Result<LevelPaths> {
+        LevelPaths::of(&json(text))
     }
 
     #[test]

@@ -23,11 +23,11 @@ fn axes(names: &str) -> Vec<Axis> {
 /// An image of one level.
 struct Sample {
     store: SharedStore,
-    version: Version,
+    version: ImageVersion,
 }
 
 impl Sample {
-    fn new(version: Version, names: &str, new: NewArray, bytes: &[u8]) -> Self {
+    fn new(version: ImageVersion, names: &str, new: NewArray, bytes: &[u8]) -> Self {
         let store = memory();
         let mut new = new;
         document::prepare(&mut new, version, &axes(names));
@@ -88,7 +88,7 @@ fn the_numbers_are_those_of_others() {
     ];
     for (method, wanted) in cases {
         for chunks in [[8, 8], [4, 4], [3, 5], [2, 8], [1, 1]] {
-            let sample = Sample::new(Version::V05, "yx", u8_array(&[8, 8], &chunks), &PICTURE);
+            let sample = Sample::new(ImageVersion::V05, "yx", u8_array(&[8, 8], &chunks), &PICTURE);
             let built = wait(build(&sample.store, "", &options(method, Factors::default(), 2))).unwrap();
             assert_eq!(built.levels, [("1".to_owned(), vec![4, 4])]);
             assert_eq!(sample.read("1"), (vec![4, 4], wanted.to_vec()), "{method:?} {chunks:?}");
@@ -198,7 +198,7 @@ fn check(kind: &Kind, names: &str, new: &NewArray, options: &PyramidOptions, noi
         (0..count).map(|_| noise.next(9) as f64 - if signed { 4.0 } else { 0.0 }).collect();
     let bytes: Vec<u8> = values.iter().flat_map(|x| (kind.from)(*x)).collect();
     let new = NewArray { data_type: kind.data_type.clone(), ..new.clone() };
-    let sample = Sample::new(Version::V05, names, new.clone(), &bytes);
+    let sample = Sample::new(ImageVersion::V05, names, new.clone(), &bytes);
     let built = wait(build(&sample.store, "", options)).unwrap();
     let plans = plan(&new.shape, &axes(names), &options.factors, options.levels).unwrap();
     assert_eq!(built.levels.len(), plans.len());
@@ -295,7 +295,7 @@ fn sums_of_the_largest_numbers_are_exact() {
         (DataType::Int(64), [i64::MAX; 4].map(|x| x.to_le_bytes()), i64::MAX.to_le_bytes()),
     ] {
         let new = NewArray { shape: vec![2, 2], data_type, ..NewArray::default() };
-        let sample = Sample::new(Version::V04, "yx", new, &values.concat());
+        let sample = Sample::new(ImageVersion::V04, "yx", new, &values.concat());
         wait(build(&sample.store, "", &options(Method::Mean, Factors::default(), 2))).unwrap();
         assert_eq!(sample.read("1").1, wanted);
     }
@@ -307,7 +307,7 @@ fn what_is_not_a_number_stays_none() {
         [1.0f32, f32::NAN, 2.0, 3.0, 1.0, 2.0, 3.0, 5.0].iter().flat_map(|x| x.to_le_bytes()).collect();
     for method in [Method::Mean, Method::Gaussian] {
         let new = NewArray { shape: vec![4, 2], data_type: DataType::FLOAT32, ..NewArray::default() };
-        let sample = Sample::new(Version::V05, "yx", new, &values);
+        let sample = Sample::new(ImageVersion::V05, "yx", new, &values);
         wait(build(&sample.store, "", &options(method, Factors::default(), 2))).unwrap();
         let bytes = sample.read("1").1;
         assert!(f32::from_le_bytes(bytes[..4].try_into().unwrap()).is_nan());
@@ -321,7 +321,7 @@ fn what_is_not_a_number_stays_none() {
 fn truth_is_decided_by_the_many() {
     let values = [1, 1, 0, 0, 1, 0, 1, 0];
     let new = NewArray { shape: vec![2, 4], data_type: DataType::Bool, ..NewArray::default() };
-    let sample = Sample::new(Version::V05, "yx", new, &values);
+    let sample = Sample::new(ImageVersion::V05, "yx", new, &values);
     let built = wait(build(&sample.store, "", &options(Method::Mean, Factors::default(), 2))).unwrap();
     assert_eq!(built.method, Method::Mode);
     assert_eq!(sample.read("1").1, [1, 0]);
@@ -337,7 +337,7 @@ fn gaussian_levels_do_not_show_how_they_were_cut() {
         let bytes: Vec<u8> = (0..6 * 61 * 47).map(|_| noise.next(256) as u8).collect();
         let mut seen: Option<Vec<u8>> = None;
         for chunks in [[6, 61, 47], [1, 16, 16], [4, 7, 9]] {
-            let sample = Sample::new(Version::V05, "zyx", u8_array(&shape, &chunks), &bytes);
+            let sample = Sample::new(ImageVersion::V05, "zyx", u8_array(&shape, &chunks), &bytes);
             let options = PyramidOptions {
                 context: Context::shared().with_memory(1 << 20),
                 ..options(Method::Gaussian, factors.clone(), 3)
@@ -351,7 +351,7 @@ fn gaussian_levels_do_not_show_how_they_were_cut() {
 
 #[test]
 fn metadata_say_what_was_made() {
-    for version in [Version::V02, Version::V03, Version::V04, Version::V05, Version::V06] {
+    for version in [ImageVersion::V02, ImageVersion::V03, ImageVersion::V04, ImageVersion::V05, ImageVersion::V06] {
         let new = u8_array(&[1, 2, 1, 8, 8], &[1, 1, 1, 4, 4]);
         let bytes = [PICTURE, PICTURE].concat();
         let sample = Sample::new(version, "tczyx", new, &bytes);
@@ -364,7 +364,7 @@ fn metadata_say_what_was_made() {
             "{version}"
         );
         assert_eq!(m.method.as_deref(), Some("mean"));
-        if sample.version >= Version::V04 {
+        if sample.version >= ImageVersion::V04 {
             assert_eq!(m.levels[2].scale, Some(vec![0.5, 0.5, 0.5, 2.0, 2.0]));
             assert_eq!(m.levels[2].translation, Some(vec![0.0, 0.0, 0.0, 0.75, 0.75]));
         }
@@ -374,7 +374,7 @@ fn metadata_say_what_was_made() {
         }
         let named =
             array.meta().dimension_names.as_ref().map(|n| n.iter().flatten().cloned().collect::<String>());
-        let wanted = !matches!(version, Version::V02 | Version::V04);
+        let wanted = !matches!(version, ImageVersion::V02 | ImageVersion::V04);
         assert_eq!(named.as_deref(), wanted.then_some("tczyx"), "{version}");
         assert_eq!(sample.read("0"), before);
         assert!(wait(sample.store.get(".zaro-pyramid.json", None)).unwrap().is_none());
@@ -383,7 +383,7 @@ fn metadata_say_what_was_made() {
 
 #[test]
 fn levels_that_are_there_are_replaced_only_when_asked_for() {
-    let sample = Sample::new(Version::V05, "yx", u8_array(&[8, 8], &[4, 4]), &PICTURE);
+    let sample = Sample::new(ImageVersion::V05, "yx", u8_array(&[8, 8], &[4, 4]), &PICTURE);
     wait(build(&sample.store, "", &options(Method::Mean, Factors::default(), 3))).unwrap();
     let again = options(Method::Decimate, Factors::default(), 2);
     assert_eq!(wait(build(&sample.store, "", &again)).unwrap_err().kind(), crate::ErrorKind::Usage);
@@ -395,7 +395,7 @@ fn levels_that_are_there_are_replaced_only_when_asked_for() {
     // What is in the way and nobody has named is not deleted unasked.
     wait(hierarchy::create_group(&sample.store, "2", Format::V3, &Json::object(), Existing::Refuse)).unwrap();
     let third = options(Method::Mean, Factors::default(), 3);
-    let fresh = Sample::new(Version::V05, "yx", u8_array(&[8, 8], &[4, 4]), &PICTURE);
+    let fresh = Sample::new(ImageVersion::V05, "yx", u8_array(&[8, 8], &[4, 4]), &PICTURE);
     wait(hierarchy::create_group(&fresh.store, "2", Format::V3, &Json::object(), Existing::Refuse)).unwrap();
     assert!(wait(build(&fresh.store, "", &third)).is_err());
     assert_eq!(fresh.multiscale().levels.len(), 1);
@@ -405,12 +405,12 @@ fn levels_that_are_there_are_replaced_only_when_asked_for() {
 #[test]
 fn what_was_stopped_goes_on() {
     let bytes: Vec<u8> = (0..256u32 * 256).map(|i| (i * i / 7) as u8).collect();
-    let whole = Sample::new(Version::V05, "yx", u8_array(&[256, 256], &[16, 16]), &bytes);
+    let whole = Sample::new(ImageVersion::V05, "yx", u8_array(&[256, 256], &[16, 16]), &bytes);
     let plain = options(Method::Mean, Factors::default(), 4);
     assert!(!wait(build(&whole.store, "", &plain)).unwrap().resumed);
     let mut stops = 0;
     for after in [1u64, 5_000, 40_000, 65_000, 70_000] {
-        let sample = Sample::new(Version::V05, "yx", u8_array(&[256, 256], &[16, 16]), &bytes);
+        let sample = Sample::new(ImageVersion::V05, "yx", u8_array(&[256, 256], &[16, 16]), &bytes);
         let cancel = CancelToken::new();
         let seen = cancel.clone();
         let progress = move |p: Progress| {
@@ -446,7 +446,7 @@ fn an_array_becomes_an_image() {
         .write_blocking(&Selection::all(), Values::new(PICTURE.to_vec(), Order::C), &WriteOptions::default())
         .unwrap();
     let own =
-        crate::meta::edit::Attributes::Patch { set: vec![("mine".into(), Json::int(1))], unset: vec![] };
+        crate::meta::edit::AttributesEdit::Patch { set: vec![("mine".into(), Json::int(1))], unset: vec![] };
     wait(hierarchy::edit_attributes(&store, "g", &own)).unwrap();
     let options = options(Method::Mean, Factors::default(), 2);
     assert!(wait(build_from_array(&store, "g/picture", &Frame::default(), &options)).is_err());
@@ -456,7 +456,7 @@ fn an_array_becomes_an_image() {
         axes: vec![Axis::named("y"), x],
         scale: vec![2.0, 0.25],
         name: Some("p".into()),
-        version: Some(Version::V06),
+        version: Some(ImageVersion::V06),
     };
     let built = wait(build_from_array(&store, "g/picture", &frame, &options)).unwrap();
     assert_eq!(built.levels, [("1".to_owned(), vec![4, 4])]);

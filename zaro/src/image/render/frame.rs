@@ -9,7 +9,7 @@ use crate::num::f64_of_u64 as real;
 
 /// How the pixels of a picture lie in those of a level, along one axis. Whole numbers, so that nothing is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Span {
+pub(super) struct AxisSpan {
     /// A pixel of the level.
     unit: u128,
     /// Where the picture begins, in the measure of `unit`.
@@ -29,7 +29,7 @@ pub(super) struct Tap {
     pub(super) weights: Vec<f64>,
 }
 
-impl Span {
+impl AxisSpan {
     /// Whether each pixel of the picture is one pixel of the level.
     pub(super) fn is_exact(&self) -> bool {
         self.step == self.unit && self.start.is_multiple_of(self.unit)
@@ -95,17 +95,17 @@ fn ratio(a: u128, b: u128) -> f64 {
 
 /// A picture's place in a level.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Frame {
+pub(super) struct PictureFrame {
     /// The level, by its place in the list.
     pub(super) level: usize,
-    pub(super) x: Span,
-    pub(super) y: Span,
+    pub(super) x: AxisSpan,
+    pub(super) y: AxisSpan,
 }
 
 /// Width and height of a level.
 pub(super) type Extent = (u64, u64);
 
-impl Frame {
+impl PictureFrame {
     /// Chooses the level and the pixels. `levels` are their extents, the largest first.
     pub(super) fn new(
         levels: &[Extent],
@@ -171,7 +171,7 @@ fn clip(start: u64, length: u64, extent: u64) -> Option<(u64, u64)> {
     Some((start, length.min(left)))
 }
 
-fn span((start, length): (u64, u64), whole: u64, extent: u64, out: Option<u64>) -> Result<Span> {
+fn span((start, length): (u64, u64), whole: u64, extent: u64, out: Option<u64>) -> Result<AxisSpan> {
     let scaled = |n: u64| u128::from(n) * u128::from(extent);
     let whole = u128::from(whole.max(1));
     let narrow = |n: u128| u64::try_from(n).unwrap_or(u64::MAX);
@@ -181,7 +181,7 @@ fn span((start, length): (u64, u64), whole: u64, extent: u64, out: Option<u64>) 
             let first = narrow(scaled(start) / whole);
             let end = narrow(scaled(start.saturating_add(length)).div_ceil(whole)).min(extent);
             let count = num::usize_of(end.saturating_sub(first).max(1))?;
-            Span { unit: 1, start: first.into(), step: 1, count, extent }
+            AxisSpan { unit: 1, start: first.into(), step: 1, count, extent }
         }
         Some(out) => {
             let (unit, start) = (whole.saturating_mul(out.into()), scaled(start).saturating_mul(out.into()));
@@ -189,7 +189,7 @@ fn span((start, length): (u64, u64), whole: u64, extent: u64, out: Option<u64>) 
             // Small numbers are exact as weights, too.
             let common = divisor(divisor(unit, step), start).max(1);
             let count = num::usize_of(out)?;
-            Span { unit: unit / common, start: start / common, step: step / common, count, extent }
+            AxisSpan { unit: unit / common, start: start / common, step: step / common, count, extent }
         }
     })
 }
@@ -204,8 +204,8 @@ mod tests {
 
     const LEVELS: [Extent; 5] = [(4096, 4096), (2048, 2048), (1024, 1024), (512, 512), (256, 256)];
 
-    fn frame(region: Option<Region>, size: Option<Size>, level: Option<usize>) -> Frame {
-        Frame::new(&LEVELS, region, size, level).unwrap()
+    fn frame(region: Option<Region>, size: Option<Size>, level: Option<usize>) -> PictureFrame {
+        PictureFrame::new(&LEVELS, region, size, level).unwrap()
     }
 
     #[test]
@@ -233,7 +233,7 @@ mod tests {
     #[test]
     fn parts_are_made_of_the_same_pixels() {
         for (extent, out) in [(10, 4), (4, 8), (7, 7), (1000, 333)] {
-            let whole = Frame::new(&[(extent, 9)], None, Some(Size::Exactly(out, 3)), None).unwrap().x;
+            let whole = PictureFrame::new(&[(extent, 9)], None, Some(Size::Exactly(out, 3)), None).unwrap().x;
             for from in 0..whole.count {
                 let part = whole.part(from..whole.count);
                 assert_eq!(part.count, whole.count - from);
@@ -244,11 +244,11 @@ mod tests {
 
     #[test]
     fn sides_keep_their_proportion_and_rounding_is_fair() {
-        let f = Frame::new(&[(300, 200)], None, Some(Size::Longest(100)), None).unwrap();
+        let f = PictureFrame::new(&[(300, 200)], None, Some(Size::Longest(100)), None).unwrap();
         assert_eq!((f.x.count, f.y.count), (100, 67));
-        let f = Frame::new(&[(2, 3000)], None, Some(Size::Longest(100)), None).unwrap();
+        let f = PictureFrame::new(&[(2, 3000)], None, Some(Size::Longest(100)), None).unwrap();
         assert_eq!((f.x.count, f.y.count), (1, 100));
-        let f = Frame::new(&[(300, 200)], None, Some(Size::Exactly(30, 40)), None).unwrap();
+        let f = PictureFrame::new(&[(300, 200)], None, Some(Size::Exactly(30, 40)), None).unwrap();
         assert_eq!((f.x.count, f.y.count), (30, 40));
     }
 
@@ -262,15 +262,16 @@ mod tests {
         let f = frame(Some(part), Some(Size::Exactly(6, 4096)), None);
         assert_eq!((f.level, f.x.is_exact(), f.x.nearest(0)), (0, true, 3));
         assert!(
-            Frame::new(&LEVELS, Some(Region { x: 4096, y: 0, width: 1, height: 1 }), None, None).is_err()
+            PictureFrame::new(&LEVELS, Some(Region { x: 4096, y: 0, width: 1, height: 1 }), None, None)
+                .is_err()
         );
-        assert!(Frame::new(&LEVELS, None, None, Some(5)).is_err());
-        assert!(Frame::new(&[(0, 5)], None, None, None).is_err());
+        assert!(PictureFrame::new(&LEVELS, None, None, Some(5)).is_err());
+        assert!(PictureFrame::new(&[(0, 5)], None, None, None).is_err());
     }
 
     #[test]
     fn pixels_are_means_of_what_they_cover() {
-        let f = Frame::new(&[(10, 4)], None, Some(Size::Exactly(4, 8)), None).unwrap();
+        let f = PictureFrame::new(&[(10, 4)], None, Some(Size::Exactly(4, 8)), None).unwrap();
         assert_eq!(f.x.tap(0), Tap { first: 0, weights: vec![2.0, 2.0, 1.0] });
         assert_eq!(f.x.tap(1), Tap { first: 2, weights: vec![1.0, 2.0, 2.0] });
         assert_eq!(f.x.tap(3), Tap { first: 7, weights: vec![1.0, 2.0, 2.0] });

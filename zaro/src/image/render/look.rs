@@ -6,9 +6,9 @@ use crate::group::Zarr;
 use crate::image::find::Image;
 use crate::image::model::{Channel, ColorModel, Family, Omero, Window};
 use crate::image::render::quantum::Curve;
-use crate::image::render::samples::Kind;
+use crate::image::render::samples::SampleKind;
 use crate::image::render::settings::{ChannelSetting, Projection, Settings};
-use crate::image::render::source::{Axes, Block, Pick, Pyramid, Wanted};
+use crate::image::render::source::{Axes, LevelStack, PixelBlock, PixelPick, WantedPixels};
 use crate::meta::DataType;
 use crate::num;
 
@@ -57,7 +57,7 @@ pub struct Look {
 
 impl Look {
     /// That of an image.
-    pub(super) async fn of(pyramid: &Pyramid, omero: Option<&Omero>, settings: &Settings) -> Result<Self> {
+    pub(super) async fn of(pyramid: &LevelStack, omero: Option<&Omero>, settings: &Settings) -> Result<Self> {
         let (axes, first) = (&pyramid.axes, pyramid.first()?);
         let (depth, times) = (Axes::extent(first, axes.z), Axes::extent(first, axes.t));
         let count = num::usize_of(Axes::extent(first, axes.c))?;
@@ -106,7 +106,7 @@ impl Look {
 
 impl Look {
     /// That of an image of which no channel is drawn.
-    pub(super) fn nothing(pyramid: &Pyramid, omero: Option<&Omero>) -> Result<Self> {
+    pub(super) fn nothing(pyramid: &LevelStack, omero: Option<&Omero>) -> Result<Self> {
         let depth = Axes::extent(pyramid.first()?, pyramid.axes.z);
         let z = omero.and_then(|o| o.default_z).filter(|z| *z < depth).unwrap_or(depth / 2);
         let t = omero.and_then(|o| o.default_t).unwrap_or(0);
@@ -129,7 +129,7 @@ impl Look {
     }
 
     /// This one, for another image, which may have fewer channels.
-    pub(super) fn for_another(&self, pyramid: &Pyramid) -> Result<Self> {
+    pub(super) fn for_another(&self, pyramid: &LevelStack) -> Result<Self> {
         let count = Axes::extent(pyramid.first()?, pyramid.axes.c);
         let channels = self.channels.iter().filter(|c| c.index < count).cloned().collect();
         Ok(Self { channels, ..self.clone() })
@@ -206,8 +206,8 @@ pub(crate) fn default_colors(count: usize) -> &'static [[u8; 3]] {
 
 /// The window of a channel: what is said if that makes sense, the whole range of the type if it does not, a guess where
 /// nothing is said; and whether it is one.
-async fn window(pyramid: &Pyramid, channel: u64, t: u64, said: Window) -> Result<((f64, f64), bool)> {
-    let range = Kind::of(&pyramid.first()?.meta().data_type)?.range();
+async fn window(pyramid: &LevelStack, channel: u64, t: u64, said: Window) -> Result<((f64, f64), bool)> {
+    let range = SampleKind::of(&pyramid.first()?.meta().data_type)?.range();
     if let (Some(start), Some(end)) = (said.start, said.end) {
         let (least, most) = range.unwrap_or((f64::MIN, f64::MAX));
         if start <= end && start >= least && end <= most {
@@ -226,7 +226,7 @@ async fn window(pyramid: &Pyramid, channel: u64, t: u64, said: Window) -> Result
 /// of the smallest level out. `min` and `max` are left alone.
 pub async fn windows(zarr: &Zarr, image: &Image, multiscale: Option<&str>) -> Result<Vec<Window>> {
     let multiscale = image.multiscale(multiscale)?;
-    let pyramid = Pyramid::open(zarr, &image.levels(multiscale), &multiscale.axes).await?;
+    let pyramid = LevelStack::open(zarr, &image.levels(multiscale), &multiscale.axes).await?;
     let t = image.omero.as_ref().and_then(|o| o.default_t).unwrap_or(0);
     let mut all = Vec::new();
     for channel in 0..Axes::extent(pyramid.first()?, pyramid.axes.c) {
@@ -237,9 +237,9 @@ pub async fn windows(zarr: &Zarr, image: &Image, multiscale: Option<&str>) -> Re
 }
 
 /// A window in which most of a channel can be seen, from its smallest level.
-async fn guess(pyramid: &Pyramid, channel: u64, t: u64) -> Result<(f64, f64)> {
+async fn guess(pyramid: &LevelStack, channel: u64, t: u64) -> Result<(f64, f64)> {
     let array = pyramid.last()?;
-    let kind = Kind::of(&array.meta().data_type)?;
+    let kind = SampleKind::of(&array.meta().data_type)?;
     if kind.is(&DataType::Bool) {
         return Ok((0.0, 1.0));
     }
@@ -273,16 +273,16 @@ async fn samples(array: &Array, axes: &Axes, channel: u64, t: u64) -> Result<Vec
     let (depth, height, width) = (side(axes.z), side(Some(axes.y)), side(Some(axes.x)));
     let plane = height.saturating_mul(width);
     let (z, y, x) = if plane > 4 * MOST_SAMPLES {
-        let middle = |n: u64| Pick::Run(n.saturating_sub(MIDDLE) / 2, n.min(MIDDLE));
-        (Pick::Run(depth / 2, 1), middle(height), middle(width))
+        let middle = |n: u64| PixelPick::Run(n.saturating_sub(MIDDLE) / 2, n.min(MIDDLE));
+        (PixelPick::Run(depth / 2, 1), middle(height), middle(width))
     } else {
         let by_z = depth.saturating_mul(plane).div_ceil(MOST_SAMPLES).clamp(1, depth);
         let planes = depth.div_ceil(by_z);
         let by_y = planes.saturating_mul(plane).div_ceil(MOST_SAMPLES).clamp(1, height);
-        (Pick::Every(by_z), Pick::Every(by_y), Pick::Every(1))
+        (PixelPick::Every(by_z), PixelPick::Every(by_y), PixelPick::Every(1))
     };
-    let wanted = Wanted { t: t.min(side(axes.t) - 1), c: Pick::Run(channel, 1), z, y, x };
-    let block = Block::read(array, axes, &wanted).await?;
+    let wanted = WantedPixels { t: t.min(side(axes.t) - 1), c: PixelPick::Run(channel, 1), z, y, x };
+    let block = PixelBlock::read(array, axes, &wanted).await?;
     let mut values = vec![0.0; block.depth * block.rows * block.width];
     let mut scratch = Vec::new();
     let mut rows = values.chunks_exact_mut(block.width.max(1));

@@ -35,18 +35,18 @@ use crate::group::Zarr;
 use crate::image::find::{Image, LabelImage};
 use crate::meta::path::{join, shown};
 use crate::num;
-use frame::{Frame, Span, Tap};
-use overlay::{Grid, Overlay, Under};
-use paint::{Fit, Projected, Raw};
-use samples::Kind;
-use source::{Axes, Block, Pick, Pyramid, Wanted, scaled, scaled_range};
+use frame::{AxisSpan, PictureFrame, Tap};
+use overlay::{Overlay, PixelGrid, Under};
+use paint::{ChannelPlanes, Fit, Projected};
+use samples::SampleKind;
+use source::{Axes, LevelStack, PixelBlock, PixelPick, WantedPixels, scaled, scaled_range};
 
 /// An image that is ready to be drawn.
 #[derive(Debug, Clone)]
 pub struct Renderer {
-    pyramid: Pyramid,
+    pyramid: LevelStack,
     /// Where the largest level lies.
-    grid: Option<Grid>,
+    grid: Option<PixelGrid>,
     look: Look,
     overlays: Vec<Overlay>,
     memory: usize,
@@ -80,7 +80,7 @@ impl Renderer {
             let none = Look::nothing(&pyramid, image.omero.as_ref())?;
             return Ok(Self { pyramid, grid: None, look: none, overlays: vec![alone], memory });
         }
-        let pyramid = Pyramid::open(zarr, &levels, &multiscale.axes).await?;
+        let pyramid = LevelStack::open(zarr, &levels, &multiscale.axes).await?;
         let look = match look {
             Some(look) => look.for_another(&pyramid)?,
             None => Look::of(&pyramid, image.omero.as_ref(), settings).await.map_err(named)?,
@@ -92,7 +92,7 @@ impl Renderer {
                     .await?,
             );
         }
-        let grid = levels.first().and_then(|level| Grid::of(level, &pyramid.axes));
+        let grid = levels.first().and_then(|level| PixelGrid::of(level, &pyramid.axes));
         Ok(Self { pyramid, grid, look, overlays, memory })
     }
 
@@ -135,14 +135,14 @@ impl Renderer {
     }
 
     /// Finds out which pixels of which level a view is made of.
-    fn begin(&self, view: &View) -> Result<Drawing<'_>> {
-        let frame = Frame::new(&self.pyramid.extents(), view.region, view.size, view.level)?;
+    fn begin(&self, view: &View) -> Result<PreparedView<'_>> {
+        let frame = PictureFrame::new(&self.pyramid.extents(), view.region, view.size, view.level)?;
         let (how, z) = self.planes(&view.depth)?;
         let array = self.pyramid.levels.get(frame.level).map_or_else(|| self.pyramid.first(), Ok)?;
-        let kind = Kind::of(&array.meta().data_type)?;
+        let kind = SampleKind::of(&array.meta().data_type)?;
         let tones =
             paint::tones(array.context(), &self.look, &kind, frame.x.count.saturating_mul(frame.y.count));
-        Ok(Drawing { renderer: self, array, kind, tones, how, z, t: self.time(view.t)?, frame })
+        Ok(PreparedView { renderer: self, array, kind, tones, how, z, t: self.time(view.t)?, frame })
     }
 
     /// The planes of the largest level that are drawn, and how they become one.
@@ -175,12 +175,12 @@ impl Renderer {
 }
 
 /// A view of an image of which all is known but the pixels.
-struct Drawing<'a> {
+struct PreparedView<'a> {
     renderer: &'a Renderer,
-    frame: Frame,
+    frame: PictureFrame,
     /// The level it is made of.
     array: &'a Array,
-    kind: Kind,
+    kind: SampleKind,
     tones: Vec<paint::Tone>,
     how: Option<Projection>,
     /// The planes of the largest level.
@@ -188,7 +188,7 @@ struct Drawing<'a> {
     t: u64,
 }
 
-impl Drawing<'_> {
+impl PreparedView<'_> {
     /// Where rows from `from` on end that are at most so many; if possible where a chunk ends.
     fn band(&self, from: usize, most: usize) -> usize {
         let (span, single) = (&self.frame.y, self.is_single());
@@ -198,7 +198,7 @@ impl Drawing<'_> {
         }
         let first = if single { span.nearest(from) } else { span.tap(from).first };
         let last = if single { span.nearest(end) } else { span.tap(end).first };
-        let chunk = Chunk::of(self.array, &self.renderer.pyramid.axes).rows;
+        let chunk = ChunkExtents::of(self.array, &self.renderer.pyramid.axes).rows;
         stretch(span, from, last.saturating_sub(first).max(1), single, chunk).min(end)
     }
 
@@ -235,18 +235,18 @@ impl Drawing<'_> {
         let first = renderer.pyramid.first()?;
         let (array, kind, memory) = (self.array, &self.kind, renderer.memory / 2);
         let single = self.is_single();
-        let frame = Frame { y: self.frame.y.part(rows), ..self.frame.clone() };
+        let frame = PictureFrame { y: self.frame.y.part(rows), ..self.frame.clone() };
         let channels = &renderer.look.channels;
         let layers = Layers {
             array,
             axes,
-            c: Pick::of(channels.iter().map(|c| c.index).collect()),
+            c: PixelPick::of(channels.iter().map(|c| c.index).collect()),
             origins: self.tones.iter().map(paint::Tone::origin).collect(),
             how: self.how,
             z: scaled_range(&self.z, Axes::extent(first, axes.z), Axes::extent(array, axes.z)),
             t: scaled(self.t, Axes::extent(first, axes.t), Axes::extent(array, axes.t)),
         };
-        let chunk = Chunk::of(array, axes);
+        let chunk = ChunkExtents::of(array, axes);
         let row_bytes = picture.row_bytes();
         // Columns side by side if a row of chunks is too much for the memory, so that chunks are decoded once.
         let reach = if single { 1 } else { tap_end(&frame.y.tap(0)).saturating_sub(frame.y.tap(0).first) };
@@ -287,13 +287,13 @@ impl Drawing<'_> {
 }
 
 /// The pixels of the level that these of the picture are made of.
-fn positions(span: &Span, pixels: Range<usize>, single: bool) -> Pick {
+fn positions(span: &AxisSpan, pixels: Range<usize>, single: bool) -> PixelPick {
     if single {
-        return Pick::of(pixels.map(|i| span.nearest(i)).collect());
+        return PixelPick::of(pixels.map(|i| span.nearest(i)).collect());
     }
     let start = span.tap(pixels.start).first;
     let end = tap_end(&span.tap(pixels.end.saturating_sub(1)));
-    Pick::Run(start, end.saturating_sub(start))
+    PixelPick::Run(start, end.saturating_sub(start))
 }
 
 /// One past the last pixel of a tap.
@@ -303,7 +303,7 @@ fn tap_end(tap: &Tap) -> u64 {
 
 /// Where pixels of the picture from `from` on have to end, to be made of at most `most` of the level, or of one pixel's;
 /// if possible where a chunk ends, so that it is decoded once.
-fn stretch(span: &Span, from: usize, most: u64, single: bool, chunk: u64) -> usize {
+fn stretch(span: &AxisSpan, from: usize, most: u64, single: bool, chunk: u64) -> usize {
     let last_of = |i: usize| if single { span.nearest(i) } else { tap_end(&span.tap(i)).saturating_sub(1) };
     let start = if single { span.nearest(from) } else { span.tap(from).first };
     // Pixels that are repeated take memory each.
@@ -329,13 +329,13 @@ fn stretch(span: &Span, from: usize, most: u64, single: bool, chunk: u64) -> usi
 
 /// The extents of a chunk along z, y and x.
 #[derive(Debug, Clone, Copy)]
-struct Chunk {
+struct ChunkExtents {
     depth: u64,
     rows: u64,
     columns: u64,
 }
 
-impl Chunk {
+impl ChunkExtents {
     fn of(array: &Array, axes: &Axes) -> Self {
         let largest = array.meta().grid.largest();
         let side = |axis: Option<usize>| axis.and_then(|i| largest.get(i)).copied().unwrap_or(1).max(1);
@@ -347,7 +347,7 @@ impl Chunk {
 struct Layers<'a> {
     array: &'a Array,
     axes: &'a Axes,
-    c: Pick,
+    c: PixelPick,
     /// What is subtracted from the intensities of each channel.
     origins: Vec<i128>,
     how: Option<Projection>,
@@ -362,7 +362,7 @@ impl Layers<'_> {
     }
 
     /// How many rows of `across` pixels fit into memory at a time, or columns, if chunks are that deep.
-    fn most(&self, kind: &Kind, across: u64, memory: usize, depth: u64) -> u64 {
+    fn most(&self, kind: &SampleKind, across: u64, memory: usize, depth: u64) -> u64 {
         let pixel = num::u64_of(kind.size())
             .saturating_mul(self.step(depth))
             // Projected planes are real numbers, with a count each.
@@ -371,24 +371,24 @@ impl Layers<'_> {
         (num::u64_of(memory) / line.max(1)).max(1)
     }
 
-    async fn read(&self, y: Pick, x: &Pick, depth: u64) -> Result<Raw> {
-        let wanted = |z: Range<u64>| Wanted {
+    async fn read(&self, y: PixelPick, x: &PixelPick, depth: u64) -> Result<ChannelPlanes> {
+        let wanted = |z: Range<u64>| WantedPixels {
             t: self.t,
             c: self.c.clone(),
-            z: Pick::Run(z.start, z.end - z.start),
+            z: PixelPick::Run(z.start, z.end - z.start),
             y: y.clone(),
             x: x.clone(),
         };
         let Some(how) = self.how else {
             let z = self.z.start..self.z.start + 1;
-            return Ok(Raw::Block(Block::read(self.array, self.axes, &wanted(z)).await?));
+            return Ok(ChannelPlanes::Block(PixelBlock::read(self.array, self.axes, &wanted(z)).await?));
         };
         let mut planes: Option<Projected> = None;
         let mut z = self.z.start;
         while z < self.z.end {
             // At the borders of chunks.
             let end = (z / self.step(depth) + 1).saturating_mul(self.step(depth)).min(self.z.end);
-            let block = Block::read(self.array, self.axes, &wanted(z..end)).await?;
+            let block = PixelBlock::read(self.array, self.axes, &wanted(z..end)).await?;
             planes
                 .get_or_insert_with(|| Projected::new(how, &self.origins, block.rows, block.width))
                 .add(self.array.context(), &block);
@@ -396,7 +396,7 @@ impl Layers<'_> {
         }
         let mut planes = planes.ok_or_else(|| Error::usage("there are no planes to draw"))?;
         planes.finish();
-        Ok(Raw::Projected(planes))
+        Ok(ChannelPlanes::Projected(planes))
     }
 }
 

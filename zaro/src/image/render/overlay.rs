@@ -9,11 +9,13 @@ use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::group::Zarr;
 use crate::image::model::{Axis, Labels, Level};
-use crate::image::render::frame::{Frame, Span};
+use crate::image::render::frame::{AxisSpan, PictureFrame};
 use crate::image::render::picture::Picture;
 use crate::image::render::quantum::byte;
-use crate::image::render::samples::Kind;
-use crate::image::render::source::{Axes, Block, Pick, Pyramid, Wanted, scaled, scaled_range};
+use crate::image::render::samples::SampleKind;
+use crate::image::render::source::{
+    Axes, LevelStack, PixelBlock, PixelPick, WantedPixels, scaled, scaled_range,
+};
 use crate::num;
 use crate::num::{f64_of_u64 as real, u64_of_f64 as whole};
 
@@ -28,12 +30,12 @@ type Ruler = (f64, f64);
 
 /// The size and the place of the first pixel of a level, along y and x.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Grid {
+pub(super) struct PixelGrid {
     y: Ruler,
     x: Ruler,
 }
 
-impl Grid {
+impl PixelGrid {
     /// That of a level, if it says so.
     pub(super) fn of(level: &Level, axes: &Axes) -> Option<Self> {
         let scale = level.scale.as_ref()?;
@@ -49,8 +51,8 @@ impl Grid {
 /// Labels that are drawn over an image.
 #[derive(Debug, Clone)]
 pub(super) struct Overlay {
-    pyramid: Pyramid,
-    grids: Vec<Option<Grid>>,
+    pyramid: LevelStack,
+    grids: Vec<Option<PixelGrid>>,
     colors: HashMap<i128, [u8; 4]>,
     opacity: f64,
     /// Whether there is no image below, and all colours are drawn in full.
@@ -59,11 +61,11 @@ pub(super) struct Overlay {
 
 /// What the overlay has to know of the picture it is drawn on.
 pub(super) struct Under<'a> {
-    pub(super) image: &'a Pyramid,
+    pub(super) image: &'a LevelStack,
     /// Where its largest level lies.
-    pub(super) grid: Option<Grid>,
+    pub(super) grid: Option<PixelGrid>,
     /// The whole picture.
-    pub(super) frame: &'a Frame,
+    pub(super) frame: &'a PictureFrame,
     /// The rows of it that are drawn.
     pub(super) rows: std::ops::Range<usize>,
     /// The planes of the largest level that are shown.
@@ -84,19 +86,19 @@ impl Overlay {
         opacity: f64,
         alone: bool,
     ) -> Result<Self> {
-        let pyramid = Pyramid::open(zarr, levels, axes).await?;
+        let pyramid = LevelStack::open(zarr, levels, axes).await?;
         for array in &pyramid.levels {
-            if Kind::of(&array.meta().data_type)?.is_float() {
+            if SampleKind::of(&array.meta().data_type)?.is_float() {
                 let other = format!("labels are whole numbers, these are {}", array.meta().data_type);
                 return Err(Error::invalid(other).with_node(crate::meta::path::shown(array.path())));
             }
         }
-        let grids = levels.iter().map(|level| Grid::of(level, &pyramid.axes)).collect();
+        let grids = levels.iter().map(|level| PixelGrid::of(level, &pyramid.axes)).collect();
         let colors = labels.colors.iter().map(|c| (c.value, c.rgba)).collect();
         Ok(Self { pyramid, grids, colors, opacity, alone })
     }
 
-    pub(super) fn pyramid(&self) -> &Pyramid {
+    pub(super) fn pyramid(&self) -> &LevelStack {
         &self.pyramid
     }
 
@@ -124,7 +126,7 @@ impl Overlay {
         let t = scaled(under.t, Axes::extent(first, under.image.axes.t), Axes::extent(array, axes.t));
         let channels = channels(array, axes, &under.channels);
         let per_row = num::u64_of(across.positions.len())
-            .saturating_mul(num::u64_of(Kind::of(&array.meta().data_type)?.size()))
+            .saturating_mul(num::u64_of(SampleKind::of(&array.meta().data_type)?.size()))
             .saturating_mul(z.end - z.start)
             .saturating_mul(num::u64_of(channels.len()));
         let rows = num::usize_of(num::u64_of(under.memory) / per_row.max(1))?.max(1);
@@ -134,14 +136,14 @@ impl Overlay {
         let positions = down.positions.get(skipped..end).unwrap_or_default();
         let mut row = down.first.saturating_sub(under.rows.start);
         for part in positions.chunks(rows) {
-            let wanted = Wanted {
+            let wanted = WantedPixels {
                 t,
-                c: Pick::of(channels.clone()),
-                z: Pick::Run(z.start, z.end - z.start),
-                y: Pick::of(part.to_vec()),
-                x: Pick::of(across.positions.clone()),
+                c: PixelPick::of(channels.clone()),
+                z: PixelPick::Run(z.start, z.end - z.start),
+                y: PixelPick::of(part.to_vec()),
+                x: PixelPick::of(across.positions.clone()),
             };
-            let block = Block::read(array, axes, &wanted).await?;
+            let block = PixelBlock::read(array, axes, &wanted).await?;
             self.blend(array.context(), &block, channels.len(), picture, (row, across.first));
             row += part.len();
         }
@@ -180,7 +182,7 @@ impl Overlay {
     fn blend(
         &self,
         context: &Context,
-        block: &Block,
+        block: &PixelBlock,
         channels: usize,
         picture: &mut Picture,
         (row, column): (usize, usize),
@@ -253,7 +255,7 @@ struct Hits {
 
 impl Steps {
     /// By shape; or by the extent of the image's largest level, its ruler, and the label's.
-    fn new(span: &Span, extent: u64, grids: Option<(u64, Ruler, Ruler)>) -> Self {
+    fn new(span: &AxisSpan, extent: u64, grids: Option<(u64, Ruler, Ruler)>) -> Self {
         let (first, second) = (span.middle(0), span.middle(1));
         let place = |share: f64| match grids {
             None => share * real(extent),
@@ -320,15 +322,15 @@ mod tests {
         assert_ne!(derived(-1), derived(1));
     }
 
-    fn span(width: u64, out: u32) -> Span {
-        Frame::new(&[(width, width)], None, Some(Size::Longest(out)), None).unwrap().x
+    fn span(width: u64, out: u32) -> AxisSpan {
+        PictureFrame::new(&[(width, width)], None, Some(Size::Longest(out)), None).unwrap().x
     }
 
     #[test]
     fn labels_are_sampled_at_the_nearest() {
         // The same shape, twice as large, half as large.
         let hits =
-            |span: &Span, extent: u64| Steps::new(span, extent, None).hits(span.count, extent).unwrap();
+            |span: &AxisSpan, extent: u64| Steps::new(span, extent, None).hits(span.count, extent).unwrap();
         assert_eq!(hits(&span(4, 4), 4).positions, [0, 1, 2, 3]);
         assert_eq!(hits(&span(8, 4), 8).positions, [0, 2, 4, 6]);
         assert_eq!(hits(&span(4, 4), 2).positions, [0, 0, 1, 1]);

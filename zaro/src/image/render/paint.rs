@@ -6,12 +6,12 @@ use rayon::prelude::*;
 
 use crate::context::Context;
 use crate::image::model::ColorModel;
-use crate::image::render::frame::{Span, Tap};
+use crate::image::render::frame::{AxisSpan, Tap};
 use crate::image::render::look::{ChannelLook, Look};
 use crate::image::render::quantum::{Curve, tinted};
-use crate::image::render::samples::Kind;
+use crate::image::render::samples::SampleKind;
 use crate::image::render::settings::Projection;
-use crate::image::render::source::Block;
+use crate::image::render::source::PixelBlock;
 
 /// From so many pixels on a table of all values is worth making.
 const WORTH_A_TABLE: usize = 1 << 15;
@@ -29,22 +29,22 @@ pub(super) struct Tone {
     curve: Curve,
     /// What is subtracted from intensities: real numbers cannot tell large whole ones apart.
     origin: i128,
-    kind: Kind,
-    table: Table,
+    kind: SampleKind,
+    table: GreyTable,
     /// The colour of each grey value.
     tints: Box<[Sum; 256]>,
 }
 
 /// Grey values of all values there can be.
 #[derive(Debug)]
-enum Table {
+enum GreyTable {
     Bytes(Box<[u8; 1 << 8]>),
     Words(Box<[u8; 1 << 16]>),
     None,
 }
 
 impl Tone {
-    fn new(channel: &ChannelLook, model: ColorModel, kind: &Kind, pixels: usize) -> Self {
+    fn new(channel: &ChannelLook, model: ColorModel, kind: &SampleKind, pixels: usize) -> Self {
         let origin = kind.origin(channel.curve.start);
         let curve = channel.curve.less(origin);
         let grey = |bytes: &[u8]| {
@@ -58,16 +58,16 @@ impl Tone {
                 for (bits, q) in (0..=u8::MAX).zip(table.iter_mut()) {
                     *q = grey(&[bits]);
                 }
-                Table::Bytes(table)
+                GreyTable::Bytes(table)
             }
             2 if pixels >= WORTH_A_TABLE => {
                 let mut table = Box::new([0; 1 << 16]);
                 for (bits, q) in (0..=u16::MAX).zip(table.iter_mut()) {
                     *q = grey(&bits.to_le_bytes());
                 }
-                Table::Words(table)
+                GreyTable::Words(table)
             }
-            _ => Table::None,
+            _ => GreyTable::None,
         };
         let mut tints = Box::new([0; 256]);
         for (q, tint) in (0..=u8::MAX).zip(tints.iter_mut()) {
@@ -89,18 +89,18 @@ impl Tone {
 
     fn add_raw(&self, row: &[u8], sums: &mut [Sum], reals: &mut Vec<f64>) {
         match &self.table {
-            Table::Bytes(table) => {
+            GreyTable::Bytes(table) => {
                 for (bits, sum) in row.iter().zip(sums) {
                     *sum += self.tint(table.get(usize::from(*bits)).copied().unwrap_or(0));
                 }
             }
-            Table::Words(table) => {
+            GreyTable::Words(table) => {
                 for (bits, sum) in row.as_chunks().0.iter().zip(sums) {
                     let bits = usize::from(u16::from_le_bytes(*bits));
                     *sum += self.tint(table.get(bits).copied().unwrap_or(0));
                 }
             }
-            Table::None => {
+            GreyTable::None => {
                 reals.clear();
                 reals.resize(sums.len(), f64::NAN);
                 self.kind.decode(row, self.origin, reals);
@@ -117,19 +117,19 @@ impl Tone {
 }
 
 /// The tones of all channels of a picture of about `pixels`.
-pub(super) fn tones(context: &Context, look: &Look, kind: &Kind, pixels: usize) -> Vec<Tone> {
+pub(super) fn tones(context: &Context, look: &Look, kind: &SampleKind, pixels: usize) -> Vec<Tone> {
     let tone = |channel| Tone::new(channel, look.model, kind, pixels);
     context.install(|| look.channels.par_iter().map(tone).collect())
 }
 
 /// Intensities of several channels: as they were read, or several planes of them as one.
 #[derive(Debug)]
-pub(super) enum Raw {
-    Block(Block),
+pub(super) enum ChannelPlanes {
+    Block(PixelBlock),
     Projected(Projected),
 }
 
-impl Raw {
+impl ChannelPlanes {
     /// One row as real numbers, less an origin, which projected ones have lost already.
     fn reals(&self, c: usize, y: usize, origin: i128, bytes: &mut Vec<u8>, out: &mut [f64]) {
         match self {
@@ -170,7 +170,7 @@ impl Projected {
     }
 
     /// Takes in the planes of a block.
-    pub(super) fn add(&mut self, context: &Context, block: &Block) {
+    pub(super) fn add(&mut self, context: &Context, block: &PixelBlock) {
         let width = self.width;
         for (c, (values, counts)) in self.values.iter_mut().zip(&mut self.counts).enumerate() {
             let origin = self.origins.get(c).copied().unwrap_or(0);
@@ -227,7 +227,7 @@ impl Projected {
 
 /// What a thread needs for a row.
 #[derive(Default)]
-struct Scratch {
+struct RowScratch {
     bytes: Vec<u8>,
     reals: Vec<f64>,
     down: Vec<f64>,
@@ -243,7 +243,7 @@ pub(super) enum Fit<'a> {
     /// Each pixel is a mean: the span of the picture's rows, the first row of it, the first row and column of the level
     /// that were read, and the columns.
     Mean {
-        y: &'a Span,
+        y: &'a AxisSpan,
         first_row: usize,
         row_offset: u64,
         columns: &'a [Tap],
@@ -255,7 +255,7 @@ pub(super) enum Fit<'a> {
 /// Paints some columns of rows of a picture, `row_bytes` each.
 pub(super) fn rows(
     context: &Context,
-    raw: &Raw,
+    raw: &ChannelPlanes,
     tones: &[Tone],
     fit: &Fit<'_>,
     rgba: &mut [u8],
@@ -263,16 +263,16 @@ pub(super) fn rows(
     columns: Range<usize>,
 ) {
     context.install(|| {
-        rgba.par_chunks_exact_mut(row_bytes).enumerate().for_each_init(Scratch::default, |s, (i, out)| {
+        rgba.par_chunks_exact_mut(row_bytes).enumerate().for_each_init(RowScratch::default, |s, (i, out)| {
             s.sums.clear();
             s.sums.resize(columns.len(), 0);
             for (c, tone) in tones.iter().enumerate() {
                 match fit {
                     Fit::Single => match raw {
-                        Raw::Block(block) => {
+                        ChannelPlanes::Block(block) => {
                             tone.add_raw(block.row(c, 0, i, &mut s.bytes), &mut s.sums, &mut s.reals);
                         }
-                        Raw::Projected(planes) => tone.add_reals(planes.row(c, i), &mut s.sums),
+                        ChannelPlanes::Projected(planes) => tone.add_reals(planes.row(c, i), &mut s.sums),
                     },
                     Fit::Mean { y, first_row, row_offset, columns, column_offset, width } => {
                         let tap = y.tap(first_row + i);
@@ -292,7 +292,14 @@ pub(super) fn rows(
 }
 
 /// Adds up rows by their weights; what is no number does not count.
-fn down(raw: &Raw, (c, origin): (usize, i128), first: usize, weights: &[f64], width: usize, s: &mut Scratch) {
+fn down(
+    raw: &ChannelPlanes,
+    (c, origin): (usize, i128),
+    first: usize,
+    weights: &[f64],
+    width: usize,
+    s: &mut RowScratch,
+) {
     s.down.clear();
     s.down.resize(width, 0.0);
     s.weights.clear();
@@ -309,7 +316,7 @@ fn down(raw: &Raw, (c, origin): (usize, i128), first: usize, weights: &[f64], wi
 }
 
 /// Means of columns, from what [`down`] added up.
-fn across(columns: &[Tap], offset: u64, s: &mut Scratch) {
+fn across(columns: &[Tap], offset: u64, s: &mut RowScratch) {
     s.across.clear();
     for tap in columns {
         let first = usize::try_from(tap.first.saturating_sub(offset)).unwrap_or(0);
@@ -350,7 +357,7 @@ mod tests {
         }
         let look = Look { channels, model, z: 0, t: 0, projection: None };
         let mut sums = [0];
-        let kind = Kind::of(&DataType::UINT8).unwrap();
+        let kind = SampleKind::of(&DataType::UINT8).unwrap();
         for (tone, x) in tones(&Context::shared(), &look, &kind, 1).iter().zip(raw) {
             tone.add_raw(&[x], &mut sums, &mut Vec::new());
         }
@@ -383,7 +390,7 @@ mod tests {
         let look =
             Look { channels: vec![channel], model: ColorModel::Greyscale, z: 0, t: 0, projection: None };
         for (kind, sign) in [(DataType::Int(64), 1), (DataType::UINT64, 1)] {
-            let tone = tones(&Context::shared(), &look, &Kind::of(&kind).unwrap(), 1).remove(0);
+            let tone = tones(&Context::shared(), &look, &SampleKind::of(&kind).unwrap(), 1).remove(0);
             for (above, grey) in
                 [(-1, 0), (0, 0), (1, 1), (64, 64), (128, 128), (200, 199), (255, 254), (300, 255)]
             {

@@ -93,8 +93,8 @@ impl Rows for Picture {
 
 /// Writes a PNG file, compressed for speed.
 pub struct PngRows<W: Write + Send + 'static> {
-    writer: Shared<W>,
-    encoder: Option<png::StreamWriter<'static, Shared<W>>>,
+    writer: SharedWriter<W>,
+    encoder: Option<png::StreamWriter<'static, SharedWriter<W>>>,
 }
 
 impl<W: Write + Send> std::fmt::Debug for PngRows<W> {
@@ -104,9 +104,9 @@ impl<W: Write + Send> std::fmt::Debug for PngRows<W> {
 }
 
 /// A writer that an encoder uses and does not give back.
-struct Shared<W>(Arc<Mutex<W>>);
+struct SharedWriter<W>(Arc<Mutex<W>>);
 
-impl<W: Write> Write for Shared<W> {
+impl<W: Write> Write for SharedWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
     }
@@ -119,7 +119,7 @@ impl<W: Write> Write for Shared<W> {
 impl<W: Write + Send> PngRows<W> {
     /// Into `writer`.
     pub fn new(writer: W) -> Self {
-        Self { writer: Shared(Arc::new(Mutex::new(writer))), encoder: None }
+        Self { writer: SharedWriter(Arc::new(Mutex::new(writer))), encoder: None }
     }
 
     /// Says that all rows are there, and gives the writer back.
@@ -141,7 +141,7 @@ fn png_fault(e: png::EncodingError) -> Error {
 
 impl<W: Write + Send> Rows for PngRows<W> {
     fn begin(&mut self, width: u32, height: u32) -> Result<()> {
-        let mut encoder = png::Encoder::new(Shared(self.writer.0.clone()), width, height);
+        let mut encoder = png::Encoder::new(SharedWriter(self.writer.0.clone()), width, height);
         encoder.set_color(png::ColorType::Rgba);
         encoder.set_depth(png::BitDepth::Eight);
         encoder.set_compression(png::Compression::Fast);
@@ -304,7 +304,7 @@ mod tests {
 
     /// Width, height and pixels of a TIFF file.
     fn tiff_pixels(path: &std::path::Path) -> (u64, u64, Vec<u8>) {
-        let source = source::open(&[path.to_owned()], &source::SourceOptions::default()).unwrap().remove(0);
+        let source = source::open(&[path.to_owned()], &source::ImageSourceOptions::default()).unwrap().remove(0);
         let [t, c, z, y, x] = source.sizes;
         assert_eq!((t, c, z), (1, 4, 1));
         let mut planes = vec![0; usize::try_from(4 * y * x).unwrap()];

@@ -11,7 +11,7 @@ use crate::image::find::{Found, Image, find, image_at};
 use crate::image::model::{Plate, Well};
 use crate::image::render::picture::{Picture, Rows, sides};
 use crate::image::render::settings::{Depth, Settings, Size, View};
-use crate::image::render::{Drawing, Look, Renderer};
+use crate::image::render::{Look, PreparedView, Renderer};
 use crate::meta::path::{join, shown};
 use crate::num;
 
@@ -144,7 +144,7 @@ async fn one(zarr: &Zarr, image: &Image, request: &Request, out: &mut dyn Rows) 
 }
 
 /// Pictures of one size in rows and columns.
-struct Table {
+struct ContactSheet {
     width: u32,
     rows: usize,
     cell: (u32, u32),
@@ -152,7 +152,7 @@ struct Table {
     memory: usize,
 }
 
-impl Table {
+impl ContactSheet {
     /// Says how large the picture is that they make.
     fn begin(
         rows: usize,
@@ -177,7 +177,12 @@ impl Table {
     }
 
     /// Draws the pictures of a row, each in its column, as many of their rows at a time as the memory allows.
-    async fn put_row(&self, number: usize, cells: &[(usize, Drawing<'_>)], out: &mut dyn Rows) -> Result<()> {
+    async fn put_row(
+        &self,
+        number: usize,
+        cells: &[(usize, PreparedView<'_>)],
+        out: &mut dyn Rows,
+    ) -> Result<()> {
         let bytes = num::usize_of(u64::from(self.width) * 4)?;
         let height = num::usize_of(u64::from(self.cell.1))?;
         let step = num::usize_of(u64::from(self.cell.0).saturating_add(u64::from(self.gap)))?;
@@ -282,11 +287,11 @@ async fn sheet_picture(
     let planes: Vec<u64> = range.step_by(num::usize_of(sheet.step)?).collect();
     let (rows, columns) = square(planes.len());
     let probe = View { size: None, depth: Depth::Default, ..request.view.clone() };
-    let frame = super::Frame::new(&renderer.levels(), probe.region, None, probe.level)?;
+    let frame = super::PictureFrame::new(&renderer.levels(), probe.region, None, probe.level)?;
     let own = (side(num::u64_of(frame.x.count))?, side(num::u64_of(frame.y.count))?);
     let most = if request.view.level.is_some() { None } else { Some(SHEET) };
     let cell = cell(own, rows, columns, request, most)?;
-    let table = Table::begin(rows, columns, cell, request, out)?;
+    let table = ContactSheet::begin(rows, columns, cell, request, out)?;
     for (row, planes) in planes.chunks(columns).enumerate() {
         let drawing =
             |z: &u64| renderer.begin(&table.view(View { depth: Depth::Plane(*z), ..probe.clone() }));
@@ -438,7 +443,7 @@ async fn table(
     let (width, height) = levels.get(level).copied().unwrap_or((1, 1));
     let most = if request.view.level.is_some() { None } else { standard.most };
     let cell = cell((side(width)?, side(height)?), rows, columns, request, most)?;
-    let table = Table::begin(rows, columns, cell, request, out)?;
+    let table = ContactSheet::begin(rows, columns, cell, request, out)?;
     let look = &look;
     // Several are drawn at a time and share the memory.
     let memory = request.settings.memory / columns.clamp(1, AT_ONCE);

@@ -7,9 +7,9 @@ use crate::num;
 
 /// A type of number that can be drawn.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Kind(DataType);
+pub(super) struct SampleKind(DataType);
 
-impl Kind {
+impl SampleKind {
     /// That of an array.
     pub(super) fn of(data_type: &DataType) -> Result<Self> {
         Ok(Self(match data_type {
@@ -129,15 +129,15 @@ mod tests {
             (DataType::FLOAT64, 1e300f64.to_le_bytes().to_vec(), 1e300),
         ];
         for (data_type, bytes, wanted) in cases {
-            let kind = Kind::of(&data_type).unwrap();
+            let kind = SampleKind::of(&data_type).unwrap();
             assert_eq!(bytes.len(), kind.size());
             let mut out = [0.0];
             kind.decode(&bytes, 0, &mut out);
             assert_eq!(out[0], wanted, "{kind:?}");
         }
         let mut out = [0i128];
-        assert!(Kind(DataType::UInt(64)).decode_whole(&u64::MAX.to_le_bytes(), &mut out));
+        assert!(SampleKind(DataType::UInt(64)).decode_whole(&u64::MAX.to_le_bytes(), &mut out));
         assert_eq!(out[0], u64::MAX.into());
-        assert!(!Kind(DataType::FLOAT32).decode_whole(&[0; 4], &mut out));
+        assert!(!SampleKind(DataType::FLOAT32).decode_whole(&[0; 4], &mut out));
     }
 }

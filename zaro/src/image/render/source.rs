@@ -6,7 +6,7 @@ use crate::array::{Array, Index, ReadOptions, Selection};
 use crate::error::{Error, ErrorKind, Result, invalid, usage};
 use crate::group::Zarr;
 use crate::image::model::{Axis, AxisKind, Level};
-use crate::image::render::samples::Kind;
+use crate::image::render::samples::SampleKind;
 use crate::num;
 
 /// Where the axes that matter are.
@@ -65,12 +65,12 @@ impl Axes {
 
 /// The levels of a pyramid, the largest first.
 #[derive(Debug, Clone)]
-pub(super) struct Pyramid {
+pub(super) struct LevelStack {
     pub(super) axes: Axes,
     pub(super) levels: Vec<Array>,
 }
 
-impl Pyramid {
+impl LevelStack {
     /// Opens the arrays of levels, whose paths are from the root. Smaller ones that are not there are done without.
     pub(super) async fn open(zarr: &Zarr, levels: &[Level], axes: &[Axis]) -> Result<Self> {
         let opened = futures::future::join_all(levels.iter().map(|level| zarr.array(&level.path))).await;
@@ -86,7 +86,7 @@ impl Pyramid {
         let rank = first.shape().len();
         let named = |e: Error, array: &Array| e.with_node(crate::meta::path::shown(array.path()));
         for array in &levels {
-            Kind::of(&array.meta().data_type).map_err(|e| named(e, array))?;
+            SampleKind::of(&array.meta().data_type).map_err(|e| named(e, array))?;
             if array.shape().len() != rank {
                 let other = format!("this level has {} dimensions, the first {rank}", array.shape().len());
                 return Err(named(Error::invalid(other), array));
@@ -112,7 +112,7 @@ impl Pyramid {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Pick {
+pub(super) enum PixelPick {
     /// That many from the first on.
     Run(u64, u64),
     /// Each so many, from 0 on.
@@ -121,7 +121,7 @@ pub(super) enum Pick {
     List(Vec<u64>),
 }
 
-impl Pick {
+impl PixelPick {
     /// These, as simply as can be.
     pub(super) fn of(positions: Vec<u64>) -> Self {
         match (
@@ -156,17 +156,17 @@ impl Pick {
 
 /// What is wanted of a level.
 #[derive(Debug, Clone)]
-pub(super) struct Wanted {
+pub(super) struct WantedPixels {
     pub(super) t: u64,
-    pub(super) c: Pick,
-    pub(super) z: Pick,
-    pub(super) y: Pick,
-    pub(super) x: Pick,
+    pub(super) c: PixelPick,
+    pub(super) z: PixelPick,
+    pub(super) y: PixelPick,
+    pub(super) x: PixelPick,
 }
 
 #[derive(Debug)]
-pub(super) struct Block {
-    pub(super) kind: Kind,
+pub(super) struct PixelBlock {
+    pub(super) kind: SampleKind,
     bytes: Vec<u8>,
     /// Steps in elements along c, z, y and x.
     steps: [usize; 4],
@@ -176,9 +176,9 @@ pub(super) struct Block {
     pub(super) width: usize,
 }
 
-impl Block {
-    pub(super) async fn read(array: &Array, axes: &Axes, wanted: &Wanted) -> Result<Self> {
-        let kind = Kind::of(&array.meta().data_type)?;
+impl PixelBlock {
+    pub(super) async fn read(array: &Array, axes: &Axes, wanted: &WantedPixels) -> Result<Self> {
+        let kind = SampleKind::of(&array.meta().data_type)?;
         let mut indexes = vec![Index::Span(0, 1); array.shape().len()];
         let mut set = |axis: Option<usize>, index: Index| {
             if let Some(slot) = axis.and_then(|i| indexes.get_mut(i)) {
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn runs_are_seen() {
-        assert_eq!(Pick::of(vec![3, 4, 5]), Pick::Run(3, 3));
-        assert_eq!(Pick::of(vec![3, 5]), Pick::List(vec![3, 5]));
+        assert_eq!(PixelPick::of(vec![3, 4, 5]), PixelPick::Run(3, 3));
+        assert_eq!(PixelPick::of(vec![3, 5]), PixelPick::List(vec![3, 5]));
     }
 }

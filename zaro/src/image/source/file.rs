@@ -9,12 +9,12 @@ use crate::store::local::sys::read_exact_at;
 
 /// A file that is there.
 #[derive(Debug, Clone)]
-pub(super) struct Input {
+pub(super) struct SourceFile {
     pub(super) path: PathBuf,
     pub(super) len: u64,
 }
 
-impl Input {
+impl SourceFile {
     pub(super) fn open(path: &Path) -> Result<Self> {
         let at = |e: std::io::Error| Error::from(e).with_store(path.display());
         let meta = std::fs::metadata(path).map_err(at)?;

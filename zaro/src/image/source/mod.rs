@@ -1,10 +1,10 @@
 //! Files as images: TIFF of every kind, PNG, JPEG, numpy, and many files of one plane each.
 //!
-//! A [`Source`] says what a file holds in the words of OME-Zarr (axes t, c, z, y, x, pixel sizes, channels) and reads any
+//! A [`ImageSource`] says what a file holds in the words of OME-Zarr (axes t, c, z, y, x, pixel sizes, channels) and reads any
 //! part of it. [`open()`] tells by the first bytes what a file is. Nothing is read before it is asked for, and never more than
 //! the strips or tiles that a part lies in.
 //!
-//! * [`Source::read`] gives a part of one plane, [`Source::read_block`] a block of all five axes.
+//! * [`ImageSource::read`] gives a part of one plane, [`ImageSource::read_block`] a block of all five axes.
 //! * [`Pixels`] is what a kind of file has to do.
 
 mod file;
@@ -87,7 +87,7 @@ pub(crate) trait Pixels: Send + Sync {
 
 /// An image in files.
 #[derive(Clone)]
-pub struct Source {
+pub struct ImageSource {
     /// Its name.
     pub name: String,
     /// Its extents along t, c, z, y, x.
@@ -113,7 +113,7 @@ pub struct Source {
     pixels: Arc<dyn Pixels>,
 }
 
-impl fmt::Debug for Source {
+impl fmt::Debug for ImageSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Source")
             .field("name", &self.name)
@@ -125,7 +125,7 @@ impl fmt::Debug for Source {
 
 /// How files are to be understood.
 #[derive(Debug, Clone, Default)]
-pub struct SourceOptions {
+pub struct ImageSourceOptions {
     /// The axes, in the order of the file: for numpy files, and for the pages of TIFF files that do not say. Letters of
     /// t, c, z, y, x.
     pub axes: Option<String>,
@@ -137,7 +137,7 @@ pub struct SourceOptions {
     pub indexes: bool,
 }
 
-impl Source {
+impl ImageSource {
     pub(crate) fn new(name: String, sizes: [u64; 5], data_type: DataType, pixels: Arc<dyn Pixels>) -> Self {
         Self {
             name,
@@ -257,7 +257,7 @@ impl Source {
 }
 
 /// The images of one or several files: one if they make one, several if a file holds several.
-pub fn open(files: &[PathBuf], options: &SourceOptions) -> Result<Vec<Source>> {
+pub fn open(files: &[PathBuf], options: &ImageSourceOptions) -> Result<Vec<ImageSource>> {
     if let Some(axes) = &options.axes {
         axis_letters(axes)?;
     }
@@ -270,9 +270,9 @@ pub fn open(files: &[PathBuf], options: &SourceOptions) -> Result<Vec<Source>> {
     }
 }
 
-fn open_file(path: &Path, options: &SourceOptions) -> Result<Vec<Source>> {
+fn open_file(path: &Path, options: &ImageSourceOptions) -> Result<Vec<ImageSource>> {
     let at = |e: Error| e.with_store(path.display());
-    let file = file::Input::open(path)?;
+    let file = file::SourceFile::open(path)?;
     let magic = file.head(8).map_err(at)?;
     let found = match magic.as_slice() {
         [b'I', b'I', 42 | 43, 0, ..] | [b'M', b'M', 0, 42 | 43, ..] => tiff::open(file, options),

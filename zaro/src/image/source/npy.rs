@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::file::{Handle, Input};
-use super::{Pixels, Source, SourceOptions, Window, axis_letters, stem};
+use super::file::{Handle, SourceFile};
+use super::{ImageSource, ImageSourceOptions, Pixels, Window, axis_letters, stem};
 use crate::array::Order;
 use crate::error::{Error, Result, invalid, unsupported, usage};
 use crate::format::npy::{Header, MAX_HEADER, damaged};
@@ -16,8 +16,8 @@ use crate::num;
 const SPAN: u64 = 8 << 20;
 
 /// The elements of a numpy file.
-struct Npy {
-    input: Input,
+struct NpySource {
+    input: SourceFile,
     begin: u64,
     size: usize,
     is_big_endian: bool,
@@ -26,7 +26,7 @@ struct Npy {
 }
 
 /// A numpy file as an image. Its axes are the last of t, c, z, y, x, if nothing else is said.
-pub(super) fn open(input: Input, options: &SourceOptions) -> Result<Source> {
+pub(super) fn open(input: SourceFile, options: &ImageSourceOptions) -> Result<ImageSource> {
     let head = input.head(usize::try_from(MAX_HEADER).unwrap_or(0).saturating_add(16).min(1 << 20))?;
     let header = Header::read(&mut head.as_slice())?;
     let rank = header.shape.len();
@@ -68,8 +68,8 @@ pub(super) fn open(input: Input, options: &SourceOptions) -> Result<Source> {
     }
     let name = stem(&input.path);
     let is_big_endian = header.stored.endian == Some(Endian::Big);
-    let npy = Npy { input, begin: header.length, size, is_big_endian, strides };
-    let mut source = Source::new(name, sizes, data_type, Arc::new(npy));
+    let npy = NpySource { input, begin: header.length, size, is_big_endian, strides };
+    let mut source = ImageSource::new(name, sizes, data_type, Arc::new(npy));
     // Axes that were named are meant, whatever their length.
     if options.axes.is_some() {
         for place in places {
@@ -83,17 +83,17 @@ pub(super) fn open(input: Input, options: &SourceOptions) -> Result<Source> {
 
 /// One dimension of what is wanted: how many, how far apart in the file, how far apart in the answer.
 #[derive(Clone, Copy)]
-struct Dim {
+struct FileDim {
     count: u64,
     stride: u64,
     out: u64,
 }
 
-impl Npy {
+impl NpySource {
     /// Reads what `dims`, the farthest apart first, select from the element `at` on, to the element `to` of `out`.
-    fn gather(&self, handle: &Handle, dims: &[Dim], at: u64, to: u64, out: &mut [u8]) -> Result<()> {
+    fn gather(&self, handle: &Handle, dims: &[FileDim], at: u64, to: u64, out: &mut [u8]) -> Result<()> {
         let size = num::u64_of(self.size);
-        let far = |d: &Dim| (d.count.saturating_sub(1)).saturating_mul(d.stride);
+        let far = |d: &FileDim| (d.count.saturating_sub(1)).saturating_mul(d.stride);
         let span = dims.iter().fold(1u64, |n, d| n.saturating_add(far(d)));
         let useful = dims.iter().fold(1u64, |n, d| n.saturating_mul(d.count));
         let bytes = span.saturating_mul(size);
@@ -114,7 +114,7 @@ impl Npy {
         }
     }
 
-    fn scatter(&self, span: &[u8], dims: &[Dim], at: u64, to: u64, out: &mut [u8]) -> Result<()> {
+    fn scatter(&self, span: &[u8], dims: &[FileDim], at: u64, to: u64, out: &mut [u8]) -> Result<()> {
         let size = self.size;
         let place = |n: u64| num::usize_of(n).map(|n| n.saturating_mul(size));
         let outside = || Error::io("the numpy file changed while it was read");
@@ -122,8 +122,8 @@ impl Npy {
             [first, rest @ ..] if !rest.is_empty() => (0..first.count)
                 .try_for_each(|i| self.scatter(span, rest, at + i * first.stride, to + i * first.out, out)),
             _ => {
-                let Dim { count, stride, out: step } =
-                    dims.first().copied().unwrap_or(Dim { count: 1, stride: 1, out: 1 });
+                let FileDim { count, stride, out: step } =
+                    dims.first().copied().unwrap_or(FileDim { count: 1, stride: 1, out: 1 });
                 if stride == 1 && step == 1 {
                     let n = place(count)?;
                     let from = span.get(place(at)?..place(at)? + n).ok_or_else(outside)?;
@@ -141,7 +141,7 @@ impl Npy {
     }
 }
 
-impl Pixels for Npy {
+impl Pixels for NpySource {
     fn read(&self, window: &Window, out: &mut [u8]) -> Result<()> {
         let handle = self.input.handle()?;
         let [cs, ys, xs] = window.counts();
@@ -150,12 +150,12 @@ impl Pixels for Npy {
         let at =
             window.t * ts + window.z * zs + begin(&window.c, c) + begin(&window.y, y) + begin(&window.x, x);
         let mut dims = [
-            Dim { count: cs, stride: c, out: ys * xs },
-            Dim { count: ys, stride: y, out: xs },
-            Dim { count: xs, stride: x, out: 1 },
+            FileDim { count: cs, stride: c, out: ys * xs },
+            FileDim { count: ys, stride: y, out: xs },
+            FileDim { count: xs, stride: x, out: 1 },
         ];
         dims.sort_by_key(|d| std::cmp::Reverse(d.stride));
-        let dims: Vec<Dim> = dims.into_iter().filter(|d| d.count > 1).collect();
+        let dims: Vec<FileDim> = dims.into_iter().filter(|d| d.count > 1).collect();
         self.gather(&handle, &dims, at, 0, out).map_err(|e| e.with_store(self.input.path.display()))?;
         if self.is_big_endian && self.size > 1 {
             out.chunks_exact_mut(self.size).for_each(<[u8]>::reverse);

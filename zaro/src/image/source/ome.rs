@@ -7,23 +7,23 @@ use std::sync::Arc;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::{Reader, Writer};
 
-use super::Source;
+use super::ImageSource;
 use crate::error::{Error, Result, invalid};
 
 /// More images, channels or blocks than this in one document are not believed.
 const MAX_ITEMS: usize = 1 << 22;
 
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Document {
+pub(super) struct OmeDocument {
     /// Of the file it is in.
     pub(super) uuid: Option<String>,
     /// The file that has the document, if this one only refers to it.
     pub(super) elsewhere: Option<String>,
-    pub(super) images: Vec<Image>,
+    pub(super) images: Vec<OmeImage>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Image {
+pub(super) struct OmeImage {
     pub(super) name: Option<String>,
     /// t, c, z, y, x.
     pub(super) sizes: [u64; 5],
@@ -34,12 +34,12 @@ pub(super) struct Image {
     pub(super) z: (Option<f64>, Option<String>),
     pub(super) y: (Option<f64>, Option<String>),
     pub(super) x: (Option<f64>, Option<String>),
-    pub(super) channels: Vec<Channel>,
-    pub(super) blocks: Vec<Block>,
+    pub(super) channels: Vec<OmeChannel>,
+    pub(super) blocks: Vec<TiffBlock>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Channel {
+pub(super) struct OmeChannel {
     pub(super) name: Option<String>,
     pub(super) color: Option<[u8; 3]>,
     pub(super) samples: u64,
@@ -49,7 +49,7 @@ pub(super) struct Channel {
 
 /// A `TiffData`: planes in a file.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Block {
+pub(super) struct TiffBlock {
     pub(super) ifd: Option<u64>,
     pub(super) count: Option<u64>,
     /// t, c, z of the first.
@@ -68,9 +68,9 @@ fn damaged(e: impl std::fmt::Display) -> Error {
 }
 
 /// The attributes of an element, read when asked for.
-struct Attributes<'a>(&'a BytesStart<'a>);
+struct XmlAttributes<'a>(&'a BytesStart<'a>);
 
-impl Attributes<'_> {
+impl XmlAttributes<'_> {
     fn text(&self, name: &str) -> Option<String> {
         let found = self.0.attributes().flatten().find(|a| a.key.local_name().as_ref() == name.as_bytes())?;
         let raw = String::from_utf8_lossy(&found.value);
@@ -103,10 +103,10 @@ impl Attributes<'_> {
     }
 }
 
-pub(super) fn parse(text: &str) -> Result<Document> {
+pub(super) fn parse(text: &str) -> Result<OmeDocument> {
     let mut reader = Reader::from_str(text);
     reader.config_mut().check_end_names = false;
-    let mut document = Document::default();
+    let mut document = OmeDocument::default();
     let mut in_uuid = false;
     let mut in_pixels = false;
     let mut items = 0usize;
@@ -139,7 +139,7 @@ pub(super) fn parse(text: &str) -> Result<Document> {
             Event::Eof => return Ok(document),
             _ => continue,
         };
-        let a = Attributes(start);
+        let a = XmlAttributes(start);
         let image = document.images.last_mut();
         match (start.local_name().as_ref(), image) {
             (b"OME", _) => document.uuid = a.text("UUID"),
@@ -147,7 +147,7 @@ pub(super) fn parse(text: &str) -> Result<Document> {
             (b"Image", _) => {
                 document
                     .images
-                    .push(Image { name: a.text("Name").filter(|n| !n.is_empty()), ..Image::default() });
+                    .push(OmeImage { name: a.text("Name").filter(|n| !n.is_empty()), ..OmeImage::default() });
             }
             (b"Pixels", Some(image)) => {
                 in_pixels = !is_empty;
@@ -166,7 +166,7 @@ pub(super) fn parse(text: &str) -> Result<Document> {
     }
 }
 
-fn read_pixels(a: &Attributes<'_>, image: &mut Image) -> Result<()> {
+fn read_pixels(a: &XmlAttributes<'_>, image: &mut OmeImage) -> Result<()> {
     image.sizes = [a.size("SizeT")?, a.size("SizeC")?, a.size("SizeZ")?, a.size("SizeY")?, a.size("SizeX")?];
     image.order = a.text("DimensionOrder").unwrap_or_else(|| "XYZCT".to_owned());
     image.t = (a.float("TimeIncrement"), a.text("TimeIncrementUnit"));
@@ -176,7 +176,7 @@ fn read_pixels(a: &Attributes<'_>, image: &mut Image) -> Result<()> {
     Ok(())
 }
 
-fn read_channel(a: &Attributes<'_>) -> Result<Channel> {
+fn read_channel(a: &XmlAttributes<'_>) -> Result<OmeChannel> {
     // Red, green, blue, alpha from the highest byte on, as a signed number; some write it without a sign.
     let color = a.text("Color").and_then(|text| text.trim().parse::<i64>().ok());
     let bits = color
@@ -186,7 +186,7 @@ fn read_channel(a: &Attributes<'_>) -> Result<Channel> {
         Some("\u{b5}m" | "\u{3bc}m" | "um") => n * 1000.0,
         _ => n,
     });
-    Ok(Channel {
+    Ok(OmeChannel {
         name: a.text("Name").filter(|n| !n.is_empty()),
         color: bits.map(|[r, g, b, _]| [r, g, b]),
         samples: a.count("SamplesPerPixel")?.unwrap_or(1).max(1),
@@ -194,9 +194,9 @@ fn read_channel(a: &Attributes<'_>) -> Result<Channel> {
     })
 }
 
-fn read_block(a: &Attributes<'_>) -> Result<Block> {
+fn read_block(a: &XmlAttributes<'_>) -> Result<TiffBlock> {
     let or_zero = |name: &str| a.count(name).map(|n| n.unwrap_or(0));
-    Ok(Block {
+    Ok(TiffBlock {
         ifd: a.count("IFD")?,
         count: a.count("PlaneCount")?.or(a.count("NumPlanes")?),
         first: [or_zero("FirstT")?, or_zero("FirstC")?, or_zero("FirstZ")?],
@@ -207,7 +207,7 @@ fn read_block(a: &Attributes<'_>) -> Result<Block> {
 
 /// The document of several images without their pixels, as a `bioformats2raw.layout` has it: that of the file if it came
 /// with one, else one that says what is known.
-pub fn metadata_only(images: &[Arc<Source>]) -> Result<String> {
+pub fn metadata_only(images: &[Arc<ImageSource>]) -> Result<String> {
     match images.iter().find_map(|i| i.xml.clone()) {
         Some(xml) => stripped(&xml),
         None => Ok(written(images)),
@@ -263,7 +263,7 @@ fn escaped(text: &str) -> Cow<'_, str> {
 }
 
 /// A document that says what is known of the images.
-fn written(images: &[Arc<Source>]) -> String {
+fn written(images: &[Arc<ImageSource>]) -> String {
     let mut out = String::from(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<OME xmlns=\"http://www.openmicroscopy.org/Schemas/OME/2016-06\">\n",
     );
@@ -308,12 +308,12 @@ mod tests {
     use super::*;
 
     const XML: &str = r#"<?xml version="1.0"?><ome:OME xmlns:ome="x" UUID="urn:uuid:a">
-<ome:Image ID="Image:0" Name="a &amp; b"><ome:Pixels DimensionOrder="XYCZT" SizeT="1" SizeC="2" SizeZ="3" SizeY="4" SizeX="5"
+<ome:OmeImage ID="Image:0" Name="a &amp; b"><ome:Pixels DimensionOrder="XYCZT" SizeT="1" SizeC="2" SizeZ="3" SizeY="4" SizeX="5"
  PhysicalSizeX="0.25" PhysicalSizeXUnit="µm" TimeIncrement="-1">
-<ome:Channel ID="Channel:0" Name="DNA" Color="-16776961" SamplesPerPixel="1"><ome:LightPath/></ome:Channel>
-<ome:Channel ID="Channel:1" EmissionWavelength="525.5"/>
+<ome:OmeChannel ID="Channel:0" Name="DNA" Color="-16776961" SamplesPerPixel="1"><ome:LightPath/></ome:OmeChannel>
+<ome:OmeChannel ID="Channel:1" EmissionWavelength="525.5"/>
 <ome:TiffData IFD="2" PlaneCount="1" FirstZ="1"><ome:UUID FileName="b.tif">urn:uuid:b</ome:UUID></ome:TiffData>
-<ome:TiffData/><ome:Plane TheZ="0"/></ome:Pixels></ome:Image></ome:OME>"#;
+<ome:TiffData/><ome:Plane TheZ="0"/></ome:Pixels></ome:OmeImage></ome:OME>"#;
 
     #[test]
     fn images_channels_and_blocks_are_read() {
@@ -328,7 +328,7 @@ mod tests {
         assert_eq!(image.channels[1].emission, Some(525.5));
         assert_eq!(
             image.blocks[0],
-            Block {
+            TiffBlock {
                 ifd: Some(2),
                 count: Some(1),
                 first: [0, 0, 1],
@@ -336,7 +336,7 @@ mod tests {
                 uuid: Some("urn:uuid:b".into())
             }
         );
-        assert_eq!(image.blocks[1], Block::default());
+        assert_eq!(image.blocks[1], TiffBlock::default());
     }
 
     #[test]

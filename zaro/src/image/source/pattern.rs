@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::{C, Pixels, Source, SourceOptions, T, Window, Y, Z, natural, open_file, stem};
+use super::{C, ImageSource, ImageSourceOptions, Pixels, T, Window, Y, Z, natural, open_file, stem};
 use crate::context::install;
 use crate::error::{Error, Hint, Result, invalid, unsupported, usage};
 use crate::image::model::Channel;
@@ -211,13 +211,13 @@ fn is_like(like: &str, name: &str) -> bool {
 }
 
 /// The names of the positions along one axis.
-struct Line {
+struct AxisNames {
     names: Vec<String>,
     place: HashMap<String, u64>,
     is_counted: bool,
 }
 
-impl Line {
+impl AxisNames {
     /// From all that names have in its place.
     fn of(mut values: Vec<String>, are_channels: bool) -> Result<Self> {
         values.sort_by(|a, b| natural::compare(a, b));
@@ -254,7 +254,7 @@ fn gcd(a: u64, b: u64) -> u64 {
 }
 
 /// One image of many files.
-pub(super) fn open(files: &[PathBuf], options: &SourceOptions) -> Result<Source> {
+pub(super) fn open(files: &[PathBuf], options: &ImageSourceOptions) -> Result<ImageSource> {
     let mut files = files.to_vec();
     files.sort_by(|a, b| natural::compare(&a.to_string_lossy(), &b.to_string_lossy()));
     let pattern = options.pattern.as_deref().map(|text| {
@@ -288,7 +288,7 @@ pub(super) fn open(files: &[PathBuf], options: &SourceOptions) -> Result<Source>
     for axis in [T, C, Z] {
         let values = places.iter().filter_map(|p| p.get(axis).cloned().flatten()).collect();
         let has = tokens.contains(&Token::Field(axis));
-        lines.push(if has { Some(Line::of(values, axis == C)?) } else { None });
+        lines.push(if has { Some(AxisNames::of(values, axis == C)?) } else { None });
     }
     let counts: Vec<u64> =
         lines.iter().map(|l| l.as_ref().map_or(1, |l| num::u64_of(l.names.len()))).collect();
@@ -328,9 +328,9 @@ pub(super) fn open(files: &[PathBuf], options: &SourceOptions) -> Result<Source>
 
 fn check_missing(
     parts: &BTreeMap<u64, PathBuf>,
-    lines: &[Option<Line>],
+    lines: &[Option<AxisNames>],
     tcz: [u64; 3],
-    options: &SourceOptions,
+    options: &ImageSourceOptions,
 ) -> Result<()> {
     let total = num::product(&tcz)?;
     let there = num::u64_of(parts.len());
@@ -340,7 +340,7 @@ fn check_missing(
     let [_, cs, zs] = tcz;
     let named = |i: u64| {
         let at = [i / zs.max(1) / cs.max(1), i / zs.max(1) % cs.max(1), i % zs.max(1)];
-        let word = |((line, letter), i): ((&Option<Line>, &str), u64)| {
+        let word = |((line, letter), i): ((&Option<AxisNames>, &str), u64)| {
             let name = line.as_ref()?.names.get(usize::try_from(i).ok()?)?;
             Some(format!("{letter} {name}"))
         };
@@ -354,7 +354,7 @@ fn check_missing(
 }
 
 /// Files one behind the other, along the first axis that is asked for, or z.
-fn stacked(files: &[PathBuf], options: &SourceOptions) -> Result<Source> {
+fn stacked(files: &[PathBuf], options: &ImageSourceOptions) -> Result<ImageSource> {
     let letters = options.axes.as_deref().unwrap_or("zyx");
     let axis = match super::axis_letters(letters)?.first() {
         Some(axis) if *axis < Y => *axis,
@@ -374,10 +374,10 @@ fn assemble(
     parts: BTreeMap<u64, PathBuf>,
     tcz: [u64; 3],
     has: [bool; 3],
-    options: &SourceOptions,
-) -> Result<Source> {
+    options: &ImageSourceOptions,
+) -> Result<ImageSource> {
     // The axes that were given are those of the whole.
-    let inner = SourceOptions { axes: None, pattern: None, ..options.clone() };
+    let inner = ImageSourceOptions { axes: None, pattern: None, ..options.clone() };
     let open = |(i, path): (u64, PathBuf)| {
         let mut found = open_file(&path, &inner)?;
         match (found.pop(), found.is_empty()) {
@@ -386,7 +386,7 @@ fn assemble(
                 .with_store(path.display())),
         }
     };
-    let opened = install(|| parts.into_par_iter().map(open).collect::<Result<Vec<(u64, Source)>>>())?;
+    let opened = install(|| parts.into_par_iter().map(open).collect::<Result<Vec<(u64, ImageSource)>>>())?;
     let Some((_, first)) = opened.first() else { return Err(Error::usage("there are no files")) };
     let mut whole = first.clone();
     for ((axis, n), has) in [T, C, Z].into_iter().zip(tcz).zip(has) {
@@ -688,7 +688,7 @@ mod tests {
 
     #[test]
     fn gaps_in_numbers_are_seen_and_steps_are_not_gaps() {
-        let line = |v: &[&str]| Line::of(v.iter().map(|s| (*s).to_owned()).collect(), false).unwrap();
+        let line = |v: &[&str]| AxisNames::of(v.iter().map(|s| (*s).to_owned()).collect(), false).unwrap();
         assert_eq!(line(&["1", "2", "4"]).names, ["1", "2", "3", "4"]);
         assert_eq!(line(&["000", "010", "030"]).names, ["0", "10", "20", "30"]);
         assert_eq!(line(&["DAPI", "GFP"]).names, ["DAPI", "GFP"]);

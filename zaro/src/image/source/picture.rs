@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use png::{BitDepth, ColorType, Decoder, Limits, Transformations};
 
-use super::file::Input;
+use super::file::SourceFile;
 use super::tiff::{self, rgb_channels};
-use super::{Pixels, Source, SourceOptions, Window, stem};
+use super::{ImageSource, ImageSourceOptions, Pixels, Window, stem};
 use crate::error::{Error, Result, invalid};
 use crate::meta::DataType;
 use crate::num;
@@ -24,8 +24,8 @@ fn damaged(e: png::DecodingError) -> Error {
     Error::invalid("the PNG image is damaged").with_source(e)
 }
 
-struct Png {
-    input: Input,
+struct PngSource {
+    input: SourceFile,
     /// Palettes stay numbers.
     indexes: bool,
     width: u64,
@@ -36,8 +36,8 @@ struct Png {
     packed: Option<u32>,
 }
 
-impl Png {
-    fn reader(input: &Input, indexes: bool) -> Result<png::Reader<BufReader<File>>> {
+impl PngSource {
+    fn reader(input: &SourceFile, indexes: bool) -> Result<png::Reader<BufReader<File>>> {
         let file = File::open(&input.path)?;
         let mut decoder =
             Decoder::new_with_limits(BufReader::with_capacity(1 << 16, file), Limits { bytes: PNG_MEMORY });
@@ -66,8 +66,8 @@ impl Png {
 }
 
 /// A PNG file as an image.
-pub(super) fn png(input: Input, options: &SourceOptions) -> Result<Source> {
-    let reader = Png::reader(&input, options.indexes)?;
+pub(super) fn png(input: SourceFile, options: &ImageSourceOptions) -> Result<ImageSource> {
+    let reader = PngSource::reader(&input, options.indexes)?;
     let (color, depth) = reader.output_color_type();
     let samples = num::u64_of(color.samples());
     let size = if depth == BitDepth::Sixteen { 2 } else { 1 };
@@ -81,8 +81,8 @@ pub(super) fn png(input: Input, options: &SourceOptions) -> Result<Source> {
         BitDepth::Four => Some(4),
         BitDepth::Eight | BitDepth::Sixteen => None,
     };
-    let pixels = Png { input, indexes: options.indexes, width, height, samples, size, packed };
-    let mut source = Source::new(name, [1, samples, 1, height, width], data_type, Arc::new(pixels));
+    let pixels = PngSource { input, indexes: options.indexes, width, height, samples, size, packed };
+    let mut source = ImageSource::new(name, [1, samples, 1, height, width], data_type, Arc::new(pixels));
     source.is_rgb = samples >= 3;
     if source.is_rgb {
         source.channels = rgb_channels(samples, samples == 4);
@@ -90,7 +90,7 @@ pub(super) fn png(input: Input, options: &SourceOptions) -> Result<Source> {
     Ok(source)
 }
 
-impl Pixels for Png {
+impl Pixels for PngSource {
     fn read(&self, window: &Window, out: &mut [u8]) -> Result<()> {
         let place = |e: Error| e.with_store(self.input.path.display());
         let mut reader = Self::reader(&self.input, self.indexes).map_err(place)?;
@@ -160,25 +160,26 @@ fn put(row: &[u8], (samples, size): (u64, usize), y: u64, window: &Window, out: 
 }
 
 struct Jpeg {
-    input: Input,
+    input: SourceFile,
     width: u64,
     height: u64,
     samples: u64,
 }
 
 impl Jpeg {
-    fn decode(input: &Input) -> Result<(Vec<u8>, [u64; 2], u64)> {
+    fn decode(input: &SourceFile) -> Result<(Vec<u8>, [u64; 2], u64)> {
         let stored = input.whole(MAX_JPEG)?;
         tiff::jpeg(&stored, true)
     }
 }
 
 /// A JPEG file as an image.
-pub(super) fn jpeg(input: Input) -> Result<Source> {
+pub(super) fn jpeg(input: SourceFile) -> Result<ImageSource> {
     let ([width, height], samples) = tiff::jpeg_size(&input.whole(MAX_JPEG)?)?;
     let name = stem(&input.path);
     let pixels = Jpeg { input, width, height, samples };
-    let mut source = Source::new(name, [1, samples, 1, height, width], DataType::UINT8, Arc::new(pixels));
+    let mut source =
+        ImageSource::new(name, [1, samples, 1, height, width], DataType::UINT8, Arc::new(pixels));
     source.is_rgb = samples == 3;
     if source.is_rgb {
         source.channels = rgb_channels(samples, false);

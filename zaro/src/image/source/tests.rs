@@ -10,13 +10,13 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/images/tiff")
 }
 
-fn one(path: &Path, options: &SourceOptions) -> Source {
+fn one(path: &Path, options: &ImageSourceOptions) -> ImageSource {
     let mut found = open(&[path.to_owned()], options).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     assert_eq!(found.len(), 1, "{}", path.display());
     found.remove(0)
 }
 
-fn whole(source: &Source) -> Vec<u8> {
+fn whole(source: &ImageSource) -> Vec<u8> {
     let bytes = num::product_usize(&source.sizes).unwrap() * source.data_type.size();
     let mut out = vec![0; bytes];
     source.read_block([0; 5], source.sizes, &mut out).unwrap();
@@ -30,7 +30,7 @@ fn files_of_other_programs_hold_what_these_say() {
     let members = expected.members().unwrap();
     assert!(members.len() > 50);
     for (name, want) in members {
-        let source = one(&folder().join(name), &SourceOptions::default());
+        let source = one(&folder().join(name), &ImageSourceOptions::default());
         let used = source.used(false);
         let axes: String = source.axes(&used).iter().map(|a| a.name.as_str()).collect();
         assert_eq!(Some(axes.as_str()), want.get("axes").unwrap().as_str(), "{name}");
@@ -91,7 +91,7 @@ fn any_window_is_a_part_of_the_whole() {
         "twelve-bits.tif",
         "zlib.tif",
     ] {
-        let source = one(&folder().join(name), &SourceOptions::default());
+        let source = one(&folder().join(name), &ImageSourceOptions::default());
         let all = whole(&source);
         let size = source.data_type.size();
         let [ts, cs, zs, ys, xs] = source.sizes;
@@ -117,8 +117,8 @@ fn any_window_is_a_part_of_the_whole() {
 #[test]
 fn axes_can_be_called_otherwise() {
     let path = folder().join("pages.tif");
-    let named = |axes: &str| SourceOptions { axes: Some(axes.into()), ..SourceOptions::default() };
-    let z = one(&path, &SourceOptions::default());
+    let named = |axes: &str| ImageSourceOptions { axes: Some(axes.into()), ..ImageSourceOptions::default() };
+    let z = one(&path, &ImageSourceOptions::default());
     let t = one(&path, &named("tyx"));
     assert_eq!((z.sizes, t.sizes), ([1, 1, 5, 9, 11], [5, 1, 1, 9, 11]));
     assert_eq!(whole(&z), whole(&t));
@@ -127,7 +127,7 @@ fn axes_can_be_called_otherwise() {
     }
     // Colours stay channels, whatever pages are called.
     for name in ["rgb-contig.tif", "rgb-separate.tif"] {
-        let rgb = one(&folder().join(name), &SourceOptions::default());
+        let rgb = one(&folder().join(name), &ImageSourceOptions::default());
         let yx = one(&folder().join(name), &named("cyx"));
         assert_eq!((rgb.sizes, whole(&rgb)), (yx.sizes, whole(&yx)), "{name}");
         assert_eq!(one(&folder().join(name), &named("yx")).sizes, rgb.sizes, "{name}");
@@ -139,7 +139,7 @@ fn axes_can_be_called_otherwise() {
 
 #[test]
 fn palettes_of_labels_stay_numbers() {
-    let options = SourceOptions { indexes: true, ..SourceOptions::default() };
+    let options = ImageSourceOptions { indexes: true, ..ImageSourceOptions::default() };
     let source = one(&folder().join("palette.tif"), &options);
     assert_eq!(source.sizes, [1, 1, 1, 12, 17]);
     let lut = one(&folder().join("lut.tif"), &options);
@@ -148,10 +148,10 @@ fn palettes_of_labels_stay_numbers() {
 
 #[test]
 fn a_file_of_two_images_is_two() {
-    let found = open(&[folder().join("two.ome.tif")], &SourceOptions::default()).unwrap();
+    let found = open(&[folder().join("two.ome.tif")], &ImageSourceOptions::default()).unwrap();
     let names: Vec<&str> = found.iter().map(|s| s.name.as_str()).collect();
     assert_eq!(names, ["one", "two"]);
-    let found: Vec<Arc<Source>> = found.into_iter().map(Arc::new).collect();
+    let found: Vec<Arc<ImageSource>> = found.into_iter().map(Arc::new).collect();
     let xml = metadata_only(&found).unwrap();
     assert_eq!(xml.matches("<MetadataOnly/>").count(), 2);
     assert!(!xml.contains("TiffData"));
@@ -164,9 +164,9 @@ fn parts_of_a_set_that_are_missing_are_named() {
         std::fs::copy(folder().join(name), dir.path().join(name)).unwrap();
     }
     let path = dir.path().join("set0.ome.tif");
-    let e = open(std::slice::from_ref(&path), &SourceOptions::default()).unwrap_err();
+    let e = open(std::slice::from_ref(&path), &ImageSourceOptions::default()).unwrap_err();
     assert!(e.message().contains("t 2 c 0 z 0") && e.message().contains("set2.ome.tif"), "{e}");
-    let options = SourceOptions { allow_missing: true, ..SourceOptions::default() };
+    let options = ImageSourceOptions { allow_missing: true, ..ImageSourceOptions::default() };
     let all = whole(&one(&path, &options));
     assert!(all[..4 * 9 * 11 * 2].iter().any(|b| *b != 0));
     assert!(all[4 * 9 * 11 * 2..].iter().all(|b| *b == 0));
@@ -175,8 +175,8 @@ fn parts_of_a_set_that_are_missing_are_named() {
 #[test]
 fn all_files_of_a_set_are_the_set() {
     let files: Vec<PathBuf> = (0..3).map(|i| folder().join(format!("set{i}.ome.tif"))).collect();
-    let all = open(&files, &SourceOptions::default()).unwrap();
-    let alone = one(&files[0], &SourceOptions::default());
+    let all = open(&files, &ImageSourceOptions::default()).unwrap();
+    let alone = one(&files[0], &ImageSourceOptions::default());
     assert_eq!(all.len(), 1);
     assert_eq!((all[0].sizes, whole(&all[0])), (alone.sizes, whole(&alone)));
 }
@@ -188,7 +188,8 @@ fn wavelengths_are_names_of_channels() {
         std::fs::copy(folder().join("uint8-little.tif"), dir.path().join(format!("w_{w}.tif"))).unwrap();
     }
     let (files, pattern) = expand(&[dir.path().join("w_{c}.tif").to_str().unwrap().to_owned()]).unwrap();
-    let source = open(&files, &SourceOptions { pattern, ..SourceOptions::default() }).unwrap().remove(0);
+    let source =
+        open(&files, &ImageSourceOptions { pattern, ..ImageSourceOptions::default() }).unwrap().remove(0);
     assert_eq!(source.sizes[1], 3);
     assert_eq!(source.channels[1].label.as_deref(), Some("488"));
 }
@@ -199,11 +200,11 @@ fn what_is_cut_off_or_changed_is_an_error_and_small_numbers_stay() {
     let fails = |name: &str, bytes: &[u8]| {
         let path = dir.path().join(name);
         std::fs::write(&path, bytes).unwrap();
-        let read = |s: &Source| {
+        let read = |s: &ImageSource| {
             let mut out = vec![0; num::product_usize(&s.sizes)? * s.data_type.size()];
             s.read_block([0; 5], s.sizes, &mut out)
         };
-        open(&[path], &SourceOptions::default()).and_then(|s| read(&s[0])).is_err()
+        open(&[path], &ImageSourceOptions::default()).and_then(|s| read(&s[0])).is_err()
     };
     let jpeg = std::fs::read(folder().join("grey.jpg")).unwrap();
     assert!(!fails("whole.jpg", &jpeg));
@@ -220,7 +221,7 @@ fn what_is_cut_off_or_changed_is_an_error_and_small_numbers_stay() {
     encoder.set_color(png::ColorType::Grayscale);
     encoder.set_depth(png::BitDepth::Four);
     encoder.write_header().unwrap().write_image_data(&[0x1F, 0x70]).unwrap();
-    assert_eq!(whole(&one(&path, &SourceOptions::default())), [1, 15, 7]);
+    assert_eq!(whole(&one(&path, &ImageSourceOptions::default())), [1, 15, 7]);
 }
 
 #[test]
@@ -236,7 +237,7 @@ fn files_of_a_plane_each_are_one_image() {
     let pattern = dir.path().join("i_t{t}_{c}_z{z:03}.tif").to_str().unwrap().to_owned();
     let (files, pattern) = expand(&[pattern]).unwrap();
     assert_eq!((files.len(), pattern.as_deref()), (7, Some("i_t{t}_{c}_z{z:03}.tif")));
-    let mut options = SourceOptions { pattern, ..SourceOptions::default() };
+    let mut options = ImageSourceOptions { pattern, ..ImageSourceOptions::default() };
     let e = open(&files, &options).unwrap_err();
     assert!(e.message().contains("t 1 c B z 10"), "{e}");
     options.allow_missing = true;
@@ -248,10 +249,10 @@ fn files_of_a_plane_each_are_one_image() {
     assert!(all[7 * 99..].iter().all(|b| *b == 0) && all[6 * 99..7 * 99] == all[..99]);
     // Without a pattern letters tell, and one number is z.
     let list = [name(0, "A", 9), name(0, "A", 10)];
-    assert_eq!(open(&list, &SourceOptions::default()).unwrap()[0].sizes, [1, 1, 2, 9, 11]);
+    assert_eq!(open(&list, &ImageSourceOptions::default()).unwrap()[0].sizes, [1, 1, 2, 9, 11]);
     // Files that differ are no image.
     std::fs::copy(folder().join("grey16.png"), name(0, "A", 9)).unwrap();
-    assert!(open(&list, &SourceOptions::default()).is_err());
+    assert!(open(&list, &ImageSourceOptions::default()).is_err());
 }
 
 /// Every prefix, and every byte changed: an answer or an error, and soon.
@@ -261,7 +262,7 @@ fn damaged_files_are_errors() {
     let path = dir.path().join("x");
     let look = |bytes: &[u8]| {
         std::fs::write(&path, bytes).unwrap();
-        for source in open(std::slice::from_ref(&path), &SourceOptions::default()).unwrap_or_default() {
+        for source in open(std::slice::from_ref(&path), &ImageSourceOptions::default()).unwrap_or_default() {
             let mut at = source.sizes.map(|n| n - 1);
             at[C] = 0;
             let count = [1, source.sizes[C].min(4), 1, 1, 1];
@@ -292,7 +293,7 @@ fn damaged_files_are_errors() {
 
 #[test]
 fn two_arrays_of_one_plane_size_are_two_images() {
-    let found = open(&[folder().join("two-series.tif")], &SourceOptions::default()).unwrap();
+    let found = open(&[folder().join("two-series.tif")], &ImageSourceOptions::default()).unwrap();
     let sizes: Vec<[u64; 5]> = found.iter().map(|s| s.sizes).collect();
     assert_eq!(sizes, [[1, 1, 3, 9, 11], [2, 1, 1, 9, 11]]);
     let first = |i: usize| u16::from_le_bytes(*whole(&found[i]).first_chunk().unwrap());
@@ -302,7 +303,7 @@ fn two_arrays_of_one_plane_size_are_two_images() {
 #[test]
 fn files_of_an_image_are_known() {
     let names = |file: &str| {
-        let source = one(&folder().join(file), &SourceOptions::default());
+        let source = one(&folder().join(file), &ImageSourceOptions::default());
         let mut names: Vec<String> =
             source.files.iter().map(|f| f.file_name().unwrap().to_str().unwrap().to_owned()).collect();
         names.sort();
@@ -311,6 +312,6 @@ fn files_of_an_image_are_known() {
     assert_eq!(names("grey.png"), ["grey.png"]);
     assert_eq!(names("set1.ome.tif"), ["set0.ome.tif", "set1.ome.tif", "set2.ome.tif"]);
     assert_eq!(names("cells.companion.ome"), ["cells.companion.ome", "cells_0.ome.tif", "cells_1.ome.tif"]);
-    let slide = one(&folder().join("slide.svs"), &SourceOptions::default());
+    let slide = one(&folder().join("slide.svs"), &ImageSourceOptions::default());
     assert!(slide.warnings[0].contains("3 further pages"), "{:?}", slide.warnings);
 }

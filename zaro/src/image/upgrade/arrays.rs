@@ -1,13 +1,13 @@
 //! What becomes of an array.
 
 use crate::error::Result;
-use crate::image::version::Version;
-use crate::meta::create::{Layout, NewArray};
+use crate::image::version::ImageVersion;
+use crate::meta::create::{MemoryLayout, NewArray};
 use crate::meta::{ArrayMeta, ChunkKeys, Format, convert, write};
 
 /// An array as it is to be.
 #[derive(Debug, Clone)]
-pub(super) struct Target {
+pub(super) struct ArrayTarget {
     pub(super) meta: ArrayMeta,
     /// Why its chunks are coded anew; if none, they are the same bytes.
     pub(super) recode: Option<String>,
@@ -15,7 +15,7 @@ pub(super) struct Target {
 
 /// What is wanted of an array.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Wanted {
+pub(super) struct WantedArray {
     /// Whether its chunks should stay where they are, if that can be.
     pub(super) in_place: bool,
     /// Whether it is a level of an image, with whose chunk keys the version is particular.
@@ -25,7 +25,7 @@ pub(super) struct Wanted {
 }
 
 /// The array as the version `to` wants it.
-pub(super) fn target(meta: &ArrayMeta, to: Version, wanted: &Wanted) -> Result<Target> {
+pub(super) fn target(meta: &ArrayMeta, to: ImageVersion, wanted: &WantedArray) -> Result<ArrayTarget> {
     let named = |meta: ArrayMeta| match &wanted.names {
         Some(names) if names.len() == meta.shape.len() => {
             let dimension_names = Some(names.iter().cloned().map(Some).collect());
@@ -43,7 +43,7 @@ pub(super) fn target(meta: &ArrayMeta, to: Version, wanted: &Wanted) -> Result<T
         let kept = meta.format == Format::V3 || stated == draft.keys.separator.to_string();
         let same = kept && draft.dimension_names == meta.dimension_names;
         let meta = if same { draft } else { write::settle(draft)? };
-        return Ok(Target { meta, recode: None });
+        return Ok(ArrayTarget { meta, recode: None });
     }
     let usual = ChunkKeys { prefixed: to.format() == Format::V3, separator: '/' };
     let converted = convert::array(meta, to.format(), convert::Keys::Keep, convert::Kept::Fill)?;
@@ -55,7 +55,7 @@ pub(super) fn target(meta: &ArrayMeta, to: Version, wanted: &Wanted) -> Result<T
     let mut draft = named(converted.meta);
     if recode.is_some() && to.format() == Format::V3 {
         // The compressor that every reader has; filters have done their work.
-        let plain = NewArray { codecs: None, layout: Layout::C, ..NewArray::like(&draft)? };
+        let plain = NewArray { codecs: None, layout: MemoryLayout::C, ..NewArray::like(&draft)? };
         draft = NewArray { keys: Some(usual), ..plain }.meta()?;
     } else if to.format() == Format::V3 {
         draft.keys = if wanted.in_place { meta.keys } else { usual };
@@ -64,7 +64,7 @@ pub(super) fn target(meta: &ArrayMeta, to: Version, wanted: &Wanted) -> Result<T
         // The axes of 0.4 are in the metadata of the image alone; there is no way down to 0.3, which repeats them.
         draft.dimension_names = None;
     }
-    Ok(Target { meta: write::settle(draft)?, recode })
+    Ok(ArrayTarget { meta: write::settle(draft)?, recode })
 }
 
 /// Whether every chunk has the same key in both.

@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::stream::{self, TryStreamExt};
 
-use super::plan::Plan;
-use super::run::Work;
-use super::tree::{Tree, parent};
+use super::plan::UpgradePlan;
+use super::run::UpgradeWork;
+use super::tree::{UpgradeTree, parent};
 use super::{UpgradeOptions, Upgraded, broken};
 use crate::copy::Single;
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::{OpenOptions, Zarr};
 use crate::hierarchy::{self, Existing, Room};
-use crate::journal::{Intent, Journal, Work as Kept};
+use crate::journal::{Intent, Journal, Work};
 use crate::meta::NodeMeta;
 use crate::meta::path::{join, normal, shown};
 use crate::store::{Condition, REPLACEMENT, SharedStore, StoreExt as _, is_journal};
@@ -49,15 +49,15 @@ pub async fn upgrade(
     };
     let was_consolidated = source.is_consolidated();
     let source = own.as_ref().unwrap_or(source);
-    let tree = Tree::gather(source, &from_path, &BTreeMap::new()).await?;
-    let plan = Plan::of(&tree, options.to, false, options.lossy)?;
+    let tree = UpgradeTree::gather(source, &from_path, &BTreeMap::new()).await?;
+    let plan = UpgradePlan::of(&tree, options.to, false, options.lossy)?;
     let files = files(source, &tree).await?;
     let copying = options.copying();
     // Nothing is put where nothing is to be done, not even to find out.
     let existing = if options.dry_run { Existing::Refuse } else { options.existing };
     let room = Room::find(store, &to_path, existing).await?;
     let (made_in, root) = (room.store(), room.path());
-    let work = Work { plan: &plan, from: source.store(), to: made_in, root, options: &copying };
+    let work = UpgradeWork { plan: &plan, from: source.store(), to: made_in, root, options: &copying };
     let mut report = Upgraded::of(&plan)?;
     report.files = files.len();
     let total = work.bytes()?;
@@ -80,9 +80,10 @@ pub async fn upgrade(
         plan: plan.digest()?,
     };
     let again = source.reopened().await?;
-    content
-        .same_documents(&Tree::gather(&again, &from_path, &BTreeMap::new()).await?.content(source.store()))?;
-    let (journal, resumed) = Journal::begin(&Kept {
+    content.same_documents(
+        &UpgradeTree::gather(&again, &from_path, &BTreeMap::new()).await?.content(source.store()),
+    )?;
+    let (journal, resumed) = Journal::begin(&Work {
         store,
         path: &to_path,
         intent: &intent,
@@ -126,7 +127,7 @@ pub async fn upgrade(
 }
 
 /// The keys, from the root of the hierarchy, of all that is neither a document nor a chunk.
-async fn files(source: &Zarr, tree: &Tree) -> Result<Vec<String>> {
+async fn files(source: &Zarr, tree: &UpgradeTree) -> Result<Vec<String>> {
     let root = &tree.root;
     let relative =
         |key: &str| key.strip_prefix(root.as_str()).unwrap_or(key).trim_start_matches('/').to_owned();
@@ -170,7 +171,7 @@ async fn files(source: &Zarr, tree: &Tree) -> Result<Vec<String>> {
     Ok(found.into_iter().collect())
 }
 
-fn is_file(tree: &Tree, key: &str) -> bool {
+fn is_file(tree: &UpgradeTree, key: &str) -> bool {
     let (folder, name) = key.rsplit_once('/').unwrap_or(("", key));
     if DOCUMENTS.contains(&name) && tree.members.contains_key(folder)
         || is_journal(name)
@@ -193,7 +194,7 @@ fn is_file(tree: &Tree, key: &str) -> bool {
 
 async fn copy_files(
     source: &Zarr,
-    plan: &Plan,
+    plan: &UpgradePlan,
     store: &SharedStore,
     to: &str,
     files: &[String],

@@ -6,15 +6,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::plan::{Plan, What};
-use super::run::Work;
-use super::tree::{Member, Tree};
+use super::plan::{NodeOutcome, UpgradePlan};
+use super::run::UpgradeWork;
+use super::tree::{UpgradeNode, UpgradeTree};
 use super::{UpgradeOptions, Upgraded, broken};
 use crate::copy::Single;
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::{OpenOptions, Zarr};
-use crate::hierarchy::Change;
-use crate::image::version::{Stated, Version, stated};
+use crate::hierarchy::PendingChange;
+use crate::image::version::{ImageVersion, Stated, stated};
 use crate::journal::{Intent, Journal, Left, check_nodes};
 use crate::meta::path::{ancestors, join, normal, shown};
 use crate::meta::write::Stored;
@@ -50,7 +50,7 @@ pub async fn upgrade_in_place(store: &SharedStore, path: &str, options: &Upgrade
             return Err(placed(Error::usage("an upgrade was begun here; it is to be finished first")));
         }
         if left.document.get("put").is_some() {
-            let change = Change::parse(&left.document, &root);
+            let change = PendingChange::parse(&left.document, &root);
             let change =
                 change.ok_or_else(|| placed(Error::invalid("the journal of the upgrade is damaged")))?;
             let journal = left.own().await?;
@@ -69,11 +69,11 @@ pub async fn upgrade_in_place(store: &SharedStore, path: &str, options: &Upgrade
     let known = left.as_ref().map(|l| separators(&l.document)).unwrap_or_default();
     let open = OpenOptions { use_consolidated: false, ..OpenOptions::default() };
     let zarr = Zarr::from_store(store.clone(), open).await?;
-    let tree = Tree::gather(&zarr, &root, &known).await?;
-    let plan = Plan::of(&tree, options.to, true, options.lossy)?;
+    let tree = UpgradeTree::gather(&zarr, &root, &known).await?;
+    let plan = UpgradePlan::of(&tree, options.to, true, options.lossy)?;
     above(&zarr, &plan).await.map_err(placed)?;
     let copying = options.copying();
-    let work = Work { plan: &plan, from: store, to: store, root: &root, options: &copying };
+    let work = UpgradeWork { plan: &plan, from: store, to: store, root: &root, options: &copying };
     let single = Single::new(&copying, work.bytes()?);
     work.check(&single)?;
     let mut report = Upgraded::of(&plan)?;
@@ -92,7 +92,7 @@ pub async fn upgrade_in_place(store: &SharedStore, path: &str, options: &Upgrade
         }
         Some(left) => {
             // Nothing old was touched yet: what was brought is taken back, and brought anew.
-            Change::default().undo(store, &work.brought(), left.own().await?).await?;
+            PendingChange::default().undo(store, &work.brought(), left.own().await?).await?;
             Journal::create_for(store, &root, &intent).await?
         }
         None => Journal::create_for(store, &root, &intent).await?,
@@ -100,12 +100,12 @@ pub async fn upgrade_in_place(store: &SharedStore, path: &str, options: &Upgrade
     journal.set("separators", separators_json(&plan)).await?;
     let brought = async {
         // Others see from now on that all of this is worked on. What they did before counts.
-        let is_array = |member: &Member| matches!(member.node.meta, NodeMeta::Array(_));
+        let is_array = |member: &UpgradeNode| matches!(member.node.meta, NodeMeta::Array(_));
         let kinds: Vec<(&str, bool)> =
             tree.members.iter().map(|(path, m)| (path.as_str(), is_array(m))).collect();
         check_nodes(store, &kinds).await?;
         let again = zarr.reopened().await?;
-        content.same_documents(&Tree::gather(&again, &root, &known).await?.content(store))?;
+        content.same_documents(&UpgradeTree::gather(&again, &root, &known).await?.content(store))?;
         let single = single.with_journal(&journal, report.resumed);
         work.bring(&single).await?;
         if options.verify {
@@ -116,7 +116,7 @@ pub async fn upgrade_in_place(store: &SharedStore, path: &str, options: &Upgrade
     if let Err(e) = brought.await {
         // What was stopped can go on; what is impossible is undone.
         if !matches!(e.kind(), ErrorKind::Io | ErrorKind::Cancelled) && journal.write().await.is_ok() {
-            Change::default().undo(store, &work.brought(), journal).await?;
+            PendingChange::default().undo(store, &work.brought(), journal).await?;
         }
         return Err(e);
     }
@@ -139,7 +139,7 @@ pub async fn upgrade_in_place(store: &SharedStore, path: &str, options: &Upgrade
 }
 
 /// What lies above must not deny what the hierarchy becomes.
-async fn above(zarr: &Zarr, plan: &Plan) -> Result<()> {
+async fn above(zarr: &Zarr, plan: &UpgradePlan) -> Result<()> {
     for above in ancestors(&plan.root) {
         let Some(node) = zarr.direct_node(above).await? else { continue };
         let says = match stated(node.meta.attributes()) {
@@ -159,7 +159,7 @@ async fn above(zarr: &Zarr, plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-fn separators_json(plan: &Plan) -> Json {
+fn separators_json(plan: &UpgradePlan) -> Json {
     let separators = plan.separators.iter().map(|(path, s)| (path.clone(), Json::string(s.to_string())));
     Json::Object(separators.collect())
 }
@@ -170,7 +170,7 @@ fn separators(journal: &Json) -> BTreeMap<String, char> {
 }
 
 /// What is to be put and deleted when all chunks are there.
-fn change(plan: &Plan) -> Result<Change> {
+fn change(plan: &UpgradePlan) -> Result<PendingChange> {
     let mut documents: BTreeMap<&str, (Stored, bool)> = BTreeMap::new();
     for (path, planned) in &plan.nodes {
         documents.insert(path, plan.documents(planned)?);
@@ -200,11 +200,11 @@ fn change(plan: &Plan) -> Result<Change> {
         }
     }
     put.append(&mut last);
-    Ok(Change { put, delete: old_documents(plan, &kept), chunks: plan.leaves.clone() })
+    Ok(PendingChange { put, delete: old_documents(plan, &kept), chunks: plan.leaves.clone() })
 }
 
 /// The keys of documents that are not needed any more, those of the root first.
-fn old_documents(plan: &Plan, kept: &BTreeSet<String>) -> Vec<String> {
+fn old_documents(plan: &UpgradePlan, kept: &BTreeSet<String>) -> Vec<String> {
     let names: &[&str] = match plan.was {
         Format::V3 => &["zarr.json"],
         Format::V2 => &[".zarray", ".zgroup", ".zattrs"],
@@ -218,7 +218,7 @@ fn old_documents(plan: &Plan, kept: &BTreeSet<String>) -> Vec<String> {
         let stays = match plan.nodes.get(&plan.relative(path)) {
             Some(planned) if plan.was == plan.to.format() && !plan.moves(path) => {
                 let is_array = |meta: &NodeMeta| matches!(meta, NodeMeta::Array(_));
-                planned.old.as_ref().map(is_array) == Some(matches!(planned.what, What::Array { .. }))
+                planned.old.as_ref().map(is_array) == Some(matches!(planned.what, NodeOutcome::Array { .. }))
             }
             _ => false,
         };
@@ -230,14 +230,14 @@ fn old_documents(plan: &Plan, kept: &BTreeSet<String>) -> Vec<String> {
 }
 
 /// What an upgrade that was finished from its journal has done.
-fn report_of(journal: &Json, to: Version) -> Upgraded {
+fn report_of(journal: &Json, to: ImageVersion) -> Upgraded {
     let report = journal.get("report").cloned().unwrap_or(Json::Null);
     let number = |name: &str| {
         report.get(name).and_then(Json::as_u64).and_then(|n| num::usize_of(n).ok()).unwrap_or_default()
     };
     let flag = |name: &str| report.get(name).and_then(Json::as_bool).unwrap_or(false);
     let items = |name: &str| report.get(name).and_then(Json::items).unwrap_or_default();
-    let from = report.get("from").and_then(Json::as_str).and_then(Version::parse).unwrap_or(to);
+    let from = report.get("from").and_then(Json::as_str).and_then(ImageVersion::parse).unwrap_or(to);
     let array = |json: &Json| {
         let fates = [super::Fate::Stay, super::Fate::Copy, super::Fate::Recode, super::Fate::Sample];
         let word = json.get("chunks")?.as_str()?;
@@ -245,7 +245,7 @@ fn report_of(journal: &Json, to: Version) -> Upgraded {
         Some((json.get("path")?.as_str()?.to_owned(), fate))
     };
     Upgraded {
-        from: if flag("seed") { Version::Seed } else { from },
+        from: if flag("seed") { ImageVersion::Seed } else { from },
         assumed: flag("assumed"),
         to,
         groups: number("groups"),

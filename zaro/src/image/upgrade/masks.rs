@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use super::arrays::{self, Wanted};
-use super::lift::{self, Context, LevelArray};
-use super::plan::{Data, Plan, Planned, Source, What};
-use super::tree::{Tree, parent};
+use super::arrays::{self, WantedArray};
+use super::lift::{self, GroupContext, LevelArray};
+use super::plan::{Data, NodeOutcome, PlannedNode, SourceArray, UpgradePlan};
+use super::tree::{UpgradeTree, parent};
 use crate::error::{Error, Result, not_found};
 use crate::image::document::{label_color, set_known};
 use crate::image::model::{Axis, Group, Level};
 use crate::image::parse;
-use crate::image::version::{self, Version};
+use crate::image::version::{self, ImageVersion};
 use crate::meta::create::NewArray;
 use crate::meta::path::{join, shown};
 use crate::meta::{ArrayMeta, DataType, Fill, Format, Json, NodeMeta};
@@ -37,7 +37,7 @@ pub(super) struct Masks {
 
 impl Masks {
     /// Finds them.
-    pub(super) fn of(tree: &Tree, notes: &mut Vec<String>) -> Self {
+    pub(super) fn of(tree: &UpgradeTree, notes: &mut Vec<String>) -> Self {
         let mut found = Self::default();
         if tree.format != Format::V2 {
             return found;
@@ -75,7 +75,7 @@ impl Masks {
     }
 
     /// Notes which of the groups at `path` and below it have nothing left.
-    fn empty(&mut self, tree: &Tree, path: &str) {
+    fn empty(&mut self, tree: &UpgradeTree, path: &str) {
         if !tree.members.contains_key(path) {
             return;
         }
@@ -135,7 +135,7 @@ impl Masks {
 }
 
 /// The arrays below a group that lists nothing, as far as plain groups lead.
-fn unlisted(tree: &Tree, group: &str) -> Vec<String> {
+fn unlisted(tree: &UpgradeTree, group: &str) -> Vec<String> {
     let images: Vec<&str> =
         tree.below(group).filter(|(_, m)| !m.group.multiscales.is_empty()).map(|(p, _)| p).collect();
     let inside = |p: &str| images.iter().any(|i| p.starts_with(&format!("{i}/")));
@@ -158,7 +158,12 @@ fn unfit(mask: &ArrayMeta, image: &ArrayMeta) -> Option<String> {
 }
 
 /// Adds the label image that a mask becomes to the plan.
-pub(super) fn plan(tree: &Tree, mask: &Mask, plan: &mut Plan, context: &Context) -> Result<()> {
+pub(super) fn plan(
+    tree: &UpgradeTree,
+    mask: &Mask,
+    plan: &mut UpgradePlan,
+    context: &GroupContext,
+) -> Result<()> {
     let placed = |e: Error| e.with_node(shown(&mask.array));
     let Some(NodeMeta::Array(meta)) = tree.members.get(&mask.array).map(|m| &m.node.meta) else {
         return Ok(());
@@ -170,7 +175,7 @@ pub(super) fn plan(tree: &Tree, mask: &Mask, plan: &mut Plan, context: &Context)
     let label = join(&join(&mask.image, "labels"), &mask.name);
     // An array of V2 whose place a group takes: the chunks of the one must not be taken for levels of the other.
     let prefix = if label == mask.array { "s" } else { "" };
-    let wanted = Wanted {
+    let wanted = WantedArray {
         in_place: false,
         level: true,
         names: Some(names).filter(|n| plan.to.format() == Format::V3 || n.len() == meta.shape.len()),
@@ -189,7 +194,7 @@ pub(super) fn plan(tree: &Tree, mask: &Mask, plan: &mut Plan, context: &Context)
         largest.codecs = None;
     }
     let chunks = largest.chunks.clone().unwrap_or_else(|| target.meta.grid.largest());
-    let mut known = Context { arrays: Default::default(), ome: true, ..context.clone() };
+    let mut known = GroupContext { arrays: Default::default(), ome: true, ..context.clone() };
     let mut datasets = Vec::new();
     for (i, shape) in shapes.iter().enumerate() {
         let path = format!("{prefix}{i}");
@@ -204,15 +209,15 @@ pub(super) fn plan(tree: &Tree, mask: &Mask, plan: &mut Plan, context: &Context)
         known
             .arrays
             .insert(path.clone(), LevelArray { shape: shape.clone(), data_type: level.data_type.clone() });
-        let source = Source { path: mask.array.clone(), meta: meta.clone() };
+        let source = SourceArray { path: mask.array.clone(), meta: meta.clone() };
         let data = match (i, &target.recode) {
             (0, None) if !cast => Data::Copy(source),
             (0, Some(_)) if !cast => Data::Recode(source),
             _ => Data::Sample(source),
         };
-        plan.add(Planned {
+        plan.add(PlannedNode {
             path: plan.relative(&join(&label, &path)),
-            what: What::Array { meta: Box::new(level), data },
+            what: NodeOutcome::Array { meta: Box::new(level), data },
             old: None,
         });
         datasets.push(path);
@@ -226,10 +231,15 @@ pub(super) fn plan(tree: &Tree, mask: &Mask, plan: &mut Plan, context: &Context)
         .collect();
     let pyramids = std::iter::once((0, datasets)).chain(pyramids).collect::<Vec<_>>();
     let document = document(mask, image.node.meta.attributes(), &pyramids, &meta.attributes);
-    let lifted = lift::lift(&document, image.version.max(Version::V01), plan.to, &known).map_err(placed)?;
+    let lifted =
+        lift::lift(&document, image.version.max(ImageVersion::V01), plan.to, &known).map_err(placed)?;
     plan.notes.extend(lifted.notes.iter().map(|n| format!("{}: {n}", shown(&label))));
     plan.notes.push(format!("{} becomes the labels {}", shown(&mask.array), shown(&label)));
-    plan.add(Planned { path: plan.relative(&label), what: What::Group(lifted.attributes), old: None });
+    plan.add(PlannedNode {
+        path: plan.relative(&label),
+        what: NodeOutcome::Group(lifted.attributes),
+        old: None,
+    });
     let labels = plan.relative(&join(&mask.image, "labels"));
     plan.drop_chunks(&mask.array, meta);
     plan.needs_labels.insert(labels);
@@ -238,7 +248,7 @@ pub(super) fn plan(tree: &Tree, mask: &Mask, plan: &mut Plan, context: &Context)
 
 /// The other pyramids of the image, by number, for which the levels that the labels have will do.
 fn others(
-    tree: &Tree,
+    tree: &UpgradeTree,
     image: &str,
     group: &Group,
     mask: &[u64],
@@ -258,14 +268,14 @@ fn others(
 }
 
 /// The shapes of the levels of a mask: as the image's, but 1 where the mask has 1.
-fn levels(tree: &Tree, image: &str, group: &Group, mask: &[u64]) -> Result<Vec<Vec<u64>>> {
+fn levels(tree: &UpgradeTree, image: &str, group: &Group, mask: &[u64]) -> Result<Vec<Vec<u64>>> {
     let Some(multiscale) = group.multiscales.first() else { return Ok(vec![mask.to_vec()]) };
     shapes_of(tree, image, multiscale.levels.iter(), mask)
 }
 
 /// The same for the levels of any pyramid, of which the first is the image's largest.
 fn shapes_of<'a>(
-    tree: &Tree,
+    tree: &UpgradeTree,
     image: &str,
     levels: impl Iterator<Item = &'a Level>,
     mask: &[u64],

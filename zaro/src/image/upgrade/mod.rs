@@ -32,18 +32,18 @@ use crate::copy::CopyOptions;
 use crate::error::{Error, Result};
 use crate::hierarchy::{self, Existing};
 use crate::image::validate::{self, FindingLevel, ImageFinding};
-use crate::image::version::Version;
+use crate::image::version::ImageVersion;
 use crate::meta::Json;
 use crate::meta::path::join;
 use crate::store::SharedStore;
 use crate::task::Task;
-use plan::{Data, Plan};
+use plan::{Data, UpgradePlan};
 
 /// How to upgrade.
 #[derive(Debug, Clone)]
 pub struct UpgradeOptions {
     /// The version wanted.
-    pub to: Version,
+    pub to: ImageVersion,
     /// Leave out what the version cannot say; else it is an error.
     pub lossy: bool,
     /// Compare everything that was copied or coded anew with what it comes from, and look at all documents again.
@@ -61,7 +61,7 @@ pub struct UpgradeOptions {
 impl Default for UpgradeOptions {
     fn default() -> Self {
         Self {
-            to: Version::V05,
+            to: ImageVersion::V05,
             lossy: false,
             verify: true,
             dry_run: false,
@@ -89,7 +89,7 @@ impl UpgradeOptions {
 
     /// Versions that can be written.
     fn check(&self) -> Result<()> {
-        if self.to < Version::V02 {
+        if self.to < ImageVersion::V02 {
             return Err(Error::unsupported("nothing is brought to 0.1; there are 0.2 to 0.6"));
         }
         Ok(())
@@ -137,11 +137,11 @@ impl Fate {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upgraded {
     /// The version it was.
-    pub from: Version,
+    pub from: ImageVersion,
     /// Whether nothing states it.
     pub assumed: bool,
     /// The version it is.
-    pub to: Version,
+    pub to: ImageVersion,
     /// Groups.
     pub groups: usize,
     /// Arrays, by their paths, and what becomes of their chunks.
@@ -159,7 +159,7 @@ pub struct Upgraded {
 }
 
 impl Upgraded {
-    fn of(plan: &Plan) -> Result<Self> {
+    fn of(plan: &UpgradePlan) -> Result<Self> {
         let fate = |data: &Data| match data {
             Data::Stay(_) => Fate::Stay,
             Data::Copy(_) => Fate::Copy,
@@ -200,7 +200,7 @@ impl Upgraded {
         };
         Json::from([
             ("from", self.from.text().into()),
-            ("seed", (self.from == Version::Seed).into()),
+            ("seed", (self.from == ImageVersion::Seed).into()),
             ("assumed", self.assumed.into()),
             ("to", self.to.text().into()),
             ("groups", self.groups.into()),

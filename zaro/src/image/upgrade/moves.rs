@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use super::tree::{Tree, parent};
-use crate::image::version::{self, Version};
+use super::tree::{UpgradeTree, parent};
+use crate::image::version::{self, ImageVersion};
 use crate::meta::path::{join, shown};
 use crate::meta::{Json, NodeMeta};
 
@@ -18,12 +18,12 @@ pub(super) struct Moves {
 }
 
 impl Moves {
-    pub(super) fn of(tree: &Tree, to: Version, notes: &mut Vec<String>) -> Self {
+    pub(super) fn of(tree: &UpgradeTree, to: ImageVersion, notes: &mut Vec<String>) -> Self {
         let mut moves = Self::default();
-        if to < Version::V04 {
+        if to < ImageVersion::V04 {
             return moves;
         }
-        for (path, member) in tree.members.iter().filter(|(_, m)| m.version < Version::V04) {
+        for (path, member) in tree.members.iter().filter(|(_, m)| m.version < ImageVersion::V04) {
             let Some(plate) = &member.group.plate else { continue };
             let mut places: Vec<(String, String)> = Vec::new();
             for well in &plate.wells {
@@ -53,7 +53,7 @@ impl Moves {
         moves
     }
 
-    fn empty(&mut self, tree: &Tree) {
+    fn empty(&mut self, tree: &UpgradeTree) {
         let moved = |path: &str| self.find(path).is_some();
         let mut emptied: BTreeSet<String> = BTreeSet::new();
         for (old, _) in &self.wells {

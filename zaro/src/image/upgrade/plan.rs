@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::arrays::{self, Wanted};
-use super::lift::{self, Context, LevelArray};
+use super::arrays::{self, WantedArray};
+use super::lift::{self, GroupContext, LevelArray};
 use super::masks::{self, Masks};
 use super::moves::Moves;
-use super::tree::{Member, Tree, parent};
+use super::tree::{UpgradeNode, UpgradeTree, parent};
 use crate::error::{Error, Result};
 use crate::hierarchy::Chunks;
-use crate::image::version::Version;
+use crate::image::version::ImageVersion;
 use crate::meta::path::{join, shown};
 use crate::meta::write::{self, Stored};
 use crate::meta::{ArrayMeta, Format, Json, NodeMeta, edit};
@@ -17,7 +17,7 @@ use crate::store::md5_hex;
 
 /// An array that there is.
 #[derive(Debug, Clone)]
-pub(super) struct Source {
+pub(super) struct SourceArray {
     /// Its path from the root of its store.
     pub(super) path: String,
     pub(super) meta: ArrayMeta,
@@ -27,18 +27,18 @@ pub(super) struct Source {
 #[derive(Debug, Clone)]
 pub(super) enum Data {
     /// Its chunks stay where they are.
-    Stay(Source),
+    Stay(SourceArray),
     /// Its chunks are copied as they are.
-    Copy(Source),
+    Copy(SourceArray),
     /// Its elements are coded anew.
-    Recode(Source),
+    Recode(SourceArray),
     /// Elements of a mask, as far apart as the shapes say.
-    Sample(Source),
+    Sample(SourceArray),
 }
 
 /// What a node will be.
 #[derive(Debug, Clone)]
-pub(super) enum What {
+pub(super) enum NodeOutcome {
     /// A group with these attributes.
     Group(Json),
     /// An array.
@@ -47,24 +47,24 @@ pub(super) enum What {
 
 /// One node as it will be.
 #[derive(Debug, Clone)]
-pub(super) struct Planned {
+pub(super) struct PlannedNode {
     /// Its path from the root of the hierarchy.
     pub(super) path: String,
-    pub(super) what: What,
+    pub(super) what: NodeOutcome,
     /// What was in its place.
     pub(super) old: Option<NodeMeta>,
 }
 
 /// All that is to be done.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct UpgradePlan {
     pub(super) root: String,
-    pub(super) from: Version,
+    pub(super) from: ImageVersion,
     pub(super) assumed: bool,
-    pub(super) to: Version,
+    pub(super) to: ImageVersion,
     pub(super) was: Format,
     /// The nodes, by their paths from the root of the hierarchy.
-    pub(super) nodes: BTreeMap<String, Planned>,
+    pub(super) nodes: BTreeMap<String, PlannedNode>,
     /// Groups that carry the metadata of what lies below them.
     pub(super) consolidated: Vec<String>,
     /// The paths of all old nodes, from the root of the store.
@@ -81,9 +81,9 @@ pub(super) struct Plan {
     moves: Moves,
 }
 
-impl Plan {
+impl UpgradePlan {
     /// What has to be done to bring a hierarchy to the version `to`.
-    pub(super) fn of(tree: &Tree, to: Version, in_place: bool, lossy: bool) -> Result<Self> {
+    pub(super) fn of(tree: &UpgradeTree, to: ImageVersion, in_place: bool, lossy: bool) -> Result<Self> {
         let mut plan = Self {
             root: tree.root.clone(),
             from: tree.version,
@@ -131,7 +131,7 @@ impl Plan {
                 plan.tops.push(path);
             }
         }
-        let context = Context { lossy, ..Context::default() };
+        let context = GroupContext { lossy, ..GroupContext::default() };
         for mask in &masks.masks {
             masks::plan(tree, mask, &mut plan, &context)?;
         }
@@ -166,7 +166,7 @@ impl Plan {
         self.moves.new_path(path).is_some()
     }
 
-    pub(super) fn add(&mut self, planned: Planned) {
+    pub(super) fn add(&mut self, planned: PlannedNode) {
         self.nodes.insert(planned.path.clone(), planned);
     }
 
@@ -175,10 +175,17 @@ impl Plan {
         self.leaves.push(Chunks { path: path.to_owned(), keys: meta.keys, rank: meta.shape.len() });
     }
 
-    fn group(&mut self, tree: &Tree, path: &str, member: &Member, masks: &Masks, lossy: bool) -> Result<()> {
+    fn group(
+        &mut self,
+        tree: &UpgradeTree,
+        path: &str,
+        member: &UpgradeNode,
+        masks: &Masks,
+        lossy: bool,
+    ) -> Result<()> {
         let attributes = masks.listed(path, member.node.meta.attributes());
         let attributes = self.moves.plate(path, &attributes);
-        let mut context = Context { ome: member.ome, lossy, ..Context::default() };
+        let mut context = GroupContext { ome: member.ome, lossy, ..GroupContext::default() };
         for level in member.group.multiscales.iter().flat_map(|m| &m.levels) {
             let array = tree.members.get(&join(path, level.path.trim_matches('/'))).map(|m| &m.node.meta);
             if let Some(NodeMeta::Array(meta)) = array {
@@ -193,7 +200,7 @@ impl Plan {
             self.consolidated.push(relative.clone());
         }
         let old = Some(member.node.meta.clone()).filter(|_| !self.moves(path) && !member.implied);
-        self.add(Planned { path: relative, what: What::Group(lifted.attributes), old });
+        self.add(PlannedNode { path: relative, what: NodeOutcome::Group(lifted.attributes), old });
         Ok(())
     }
 
@@ -208,15 +215,15 @@ impl Plan {
         let level = names.is_some();
         // What V2 calls the dimensions is xarray's custom; 0.3 alone asks for it.
         let wants_names = self.to.format() == Format::V3
-            || self.from < Version::V03 && self.to >= Version::V03
-            || self.to == Version::V03;
+            || self.from < ImageVersion::V03 && self.to >= ImageVersion::V03
+            || self.to == ImageVersion::V03;
         let names = names.flatten().filter(|_| wants_names).cloned();
         if level && names.is_none() && self.to.format() == Format::V3 {
             self.notes.push(format!("{}: it has another number of dimensions than axes", shown(path)));
         }
-        let target = arrays::target(meta, self.to, &Wanted { in_place, level, names })?;
+        let target = arrays::target(meta, self.to, &WantedArray { in_place, level, names })?;
         let rank = meta.shape.len();
-        let source = Source { path: path.to_owned(), meta: meta.clone() };
+        let source = SourceArray { path: path.to_owned(), meta: meta.clone() };
         let moves = self.moves(path);
         let same = arrays::same_keys(meta.keys, target.meta.keys, rank) && !moves;
         let data = match &target.recode {
@@ -236,9 +243,9 @@ impl Plan {
             }
             self.drop_chunks(path, meta);
         }
-        let what = What::Array { meta: Box::new(target.meta), data };
+        let what = NodeOutcome::Array { meta: Box::new(target.meta), data };
         let old = Some(NodeMeta::Array(meta.clone())).filter(|_| !moves);
-        self.add(Planned { path: self.relative(path), what, old });
+        self.add(PlannedNode { path: self.relative(path), what, old });
         Ok(())
     }
 
@@ -246,11 +253,11 @@ impl Plan {
     fn missing_groups(&mut self, masks: &Masks) -> Result<()> {
         for labels in std::mem::take(&mut self.needs_labels) {
             if !self.nodes.contains_key(&labels) {
-                let context = Context { ome: true, ..Context::default() };
+                let context = GroupContext { ome: true, ..GroupContext::default() };
                 let listed = masks.listed(&join(&self.root, &labels), &Json::object());
-                let from = self.from.min(Version::V04);
+                let from = self.from.min(ImageVersion::V04);
                 let attributes = lift::lift(&listed, from, self.to, &context)?.attributes;
-                self.add(Planned { path: labels, what: What::Group(attributes), old: None });
+                self.add(PlannedNode { path: labels, what: NodeOutcome::Group(attributes), old: None });
             }
         }
         let mut missing = BTreeSet::new();
@@ -264,7 +271,7 @@ impl Plan {
             }
         }
         for path in missing {
-            self.add(Planned { path, what: What::Group(Json::object()), old: None });
+            self.add(PlannedNode { path, what: NodeOutcome::Group(Json::object()), old: None });
         }
         Ok(())
     }
@@ -282,15 +289,17 @@ impl Plan {
     }
 
     /// The documents of a node, and whether they are new.
-    pub(super) fn documents(&self, planned: &Planned) -> Result<(Stored, bool)> {
+    pub(super) fn documents(&self, planned: &PlannedNode) -> Result<(Stored, bool)> {
         let format = self.to.format();
         let old = planned.old.as_ref().filter(|o| o.format() == format);
         let stored = match (&planned.what, old) {
-            (What::Array { meta, .. }, Some(NodeMeta::Array(old))) if meta.document == old.document => {
+            (NodeOutcome::Array { meta, .. }, Some(NodeMeta::Array(old)))
+                if meta.document == old.document =>
+            {
                 write::as_stored(&NodeMeta::Array(ArrayMeta::clone(meta)))
             }
-            (What::Array { meta, .. }, _) => write::array(meta)?,
-            (What::Group(attributes), Some(NodeMeta::Group(group))) => match format {
+            (NodeOutcome::Array { meta, .. }, _) => write::array(meta)?,
+            (NodeOutcome::Group(attributes), Some(NodeMeta::Group(group))) => match format {
                 Format::V2 => {
                     let mut stored = vec![(".zgroup", (*group.document).clone())];
                     if attributes.members().is_some_and(|m| !m.is_empty()) {
@@ -300,27 +309,28 @@ impl Plan {
                 }
                 Format::V3 => {
                     let all = attributes.members().unwrap_or_default().to_vec();
-                    let edited = edit::attributes(format, &group.document, &edit::Attributes::Replace(all))?;
+                    let edited =
+                        edit::attributes(format, &group.document, &edit::AttributesEdit::Replace(all))?;
                     vec![("zarr.json", edited)]
                 }
             },
-            (What::Group(attributes), _) => write::group(&write::new_group(format, attributes)),
+            (NodeOutcome::Group(attributes), _) => write::group(&write::new_group(format, attributes)),
         };
         let changed = old.is_none_or(|old| write::as_stored(old) != stored);
         Ok((stored, changed))
     }
 
     /// The arrays that come from elsewhere or are coded anew, and those that stay.
-    pub(super) fn arrays(&self) -> impl Iterator<Item = (&Planned, &ArrayMeta, &Data)> {
+    pub(super) fn arrays(&self) -> impl Iterator<Item = (&PlannedNode, &ArrayMeta, &Data)> {
         self.nodes.values().filter_map(|p| match &p.what {
-            What::Array { meta, data } => Some((p, &**meta, data)),
-            What::Group(_) => None,
+            NodeOutcome::Array { meta, data } => Some((p, &**meta, data)),
+            NodeOutcome::Group(_) => None,
         })
     }
 }
 
 /// The names of the dimensions of every level; none where there are more or fewer of them than dimensions.
-fn level_names(tree: &Tree) -> BTreeMap<String, Option<Vec<String>>> {
+fn level_names(tree: &UpgradeTree) -> BTreeMap<String, Option<Vec<String>>> {
     let mut names: BTreeMap<String, Option<Vec<String>>> = BTreeMap::new();
     for (path, member) in &tree.members {
         for multiscale in &member.group.multiscales {
@@ -331,7 +341,7 @@ fn level_names(tree: &Tree) -> BTreeMap<String, Option<Vec<String>>> {
                 };
                 let rank = meta.shape.len();
                 // Before 0.3 the last ones count.
-                let skipped = if member.version < Version::V03 {
+                let skipped = if member.version < ImageVersion::V03 {
                     multiscale.axes.len().saturating_sub(rank)
                 } else {
                     0

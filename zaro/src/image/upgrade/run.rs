@@ -1,7 +1,7 @@
 //! The elements of arrays, brought where the plan wants them.
 
-use super::plan::{Data, Plan, Planned, Source, What};
-use super::sample::{Task, sample};
+use super::plan::{Data, NodeOutcome, PlannedNode, SourceArray, UpgradePlan};
+use super::sample::{SampleTask, sample};
 use crate::array::{Array, ReadOptions, Selection};
 use crate::copy::{CopyOptions, Single, decoded_bytes};
 use crate::error::{Error, Result};
@@ -16,8 +16,8 @@ use crate::task;
 const AT_ONCE: usize = 32;
 
 /// A plan, and the stores that it is about.
-pub(super) struct Work<'a> {
-    pub(super) plan: &'a Plan,
+pub(super) struct UpgradeWork<'a> {
+    pub(super) plan: &'a UpgradePlan,
     pub(super) from: &'a SharedStore,
     pub(super) to: &'a SharedStore,
     /// Where the hierarchy begins in `to`.
@@ -25,8 +25,8 @@ pub(super) struct Work<'a> {
     pub(super) options: &'a CopyOptions,
 }
 
-impl Work<'_> {
-    fn source(&self, source: &Source) -> Result<Array> {
+impl UpgradeWork<'_> {
+    fn source(&self, source: &SourceArray) -> Result<Array> {
         let (path, meta) = (&source.path, source.meta.clone());
         Array::new(
             self.from.clone(),
@@ -38,7 +38,7 @@ impl Work<'_> {
         )
     }
 
-    fn made(&self, planned: &Planned, meta: &ArrayMeta) -> Result<Array> {
+    fn made(&self, planned: &PlannedNode, meta: &ArrayMeta) -> Result<Array> {
         let path = join(self.root, &planned.path);
         Array::new(
             self.to.clone(),
@@ -86,7 +86,7 @@ impl Work<'_> {
                 }
                 Data::Sample(source) => {
                     let made = self.made(planned, meta)?;
-                    match sample(&self.source(source)?, &made, Task::Write, &self.reading()).await {
+                    match sample(&self.source(source)?, &made, SampleTask::Write, &self.reading()).await {
                         Ok(()) => single.passed_over(&made).await,
                         e => e,
                     }
@@ -99,7 +99,7 @@ impl Work<'_> {
 
     /// What is brought, in place: new chunks that lie beside the old ones.
     pub(super) fn brought(&self) -> Vec<Chunks> {
-        let new = |(planned, meta, data): (&Planned, &ArrayMeta, &Data)| {
+        let new = |(planned, meta, data): (&PlannedNode, &ArrayMeta, &Data)| {
             let (Data::Copy(source) | Data::Recode(source) | Data::Sample(source)) = data else {
                 return None;
             };
@@ -122,7 +122,7 @@ impl Work<'_> {
                     single.verify(&self.source(source)?, &made).await
                 }
                 Data::Sample(source) => {
-                    sample(&self.source(source)?, &made, Task::Verify, &self.reading()).await
+                    sample(&self.source(source)?, &made, SampleTask::Verify, &self.reading()).await
                 }
             };
             same.map_err(|e| e.within(format_args!("verifying {}", shown(&planned.path))))?;
@@ -144,10 +144,10 @@ impl Work<'_> {
             let path = join(self.root, &planned.path);
             let found = zarr.direct_node(&path).await?.map(|n| n.meta);
             let same = match (&planned.what, &found) {
-                (What::Group(attributes), Some(NodeMeta::Group(group))) => {
+                (NodeOutcome::Group(attributes), Some(NodeMeta::Group(group))) => {
                     group.attributes.members().unwrap_or_default() == attributes.members().unwrap_or_default()
                 }
-                (What::Array { meta, .. }, Some(NodeMeta::Array(array))) => {
+                (NodeOutcome::Array { meta, .. }, Some(NodeMeta::Array(array))) => {
                     array.shape == meta.shape
                         && array.data_type == meta.data_type
                         && array.codecs == meta.codecs

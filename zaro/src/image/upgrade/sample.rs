@@ -7,14 +7,19 @@ use crate::meta::DataType;
 
 /// What to do with the elements of each chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Task {
+pub(super) enum SampleTask {
     Write,
     /// Compare with what is there.
     Verify,
 }
 
 /// Makes `made` of every so many elements of `mask`, chunk by chunk. Booleans become 0 and 1.
-pub(super) async fn sample(mask: &Array, made: &Array, task: Task, options: &ReadOptions) -> Result<()> {
+pub(super) async fn sample(
+    mask: &Array,
+    made: &Array,
+    task: SampleTask,
+    options: &ReadOptions,
+) -> Result<()> {
     let meta = made.meta();
     let blocks = Blocks::new(&meta.shape, meta.grid.largest());
     for i in 0..blocks.count()? {
@@ -29,11 +34,11 @@ pub(super) async fn sample(mask: &Array, made: &Array, task: Task, options: &Rea
         };
         let place = Selection::start_count(&start, &count);
         match task {
-            Task::Write => {
+            SampleTask::Write => {
                 let how = WriteOptions { blank: true, ..WriteOptions::default() };
                 made.write(&place, Values::new(bytes, Order::C), &how).await?;
             }
-            Task::Verify => {
+            SampleTask::Verify => {
                 if made.read(&place, options).await?.bytes != bytes {
                     return Err(invalid!("the labels differ from the mask at {start:?}"));
                 }

@@ -7,8 +7,8 @@ use crate::group::{Node, Zarr};
 use crate::image::find;
 use crate::image::model::Group;
 use crate::image::parse;
-use crate::image::version::{self, Stated, Version};
-use crate::journal::{Source, check_settled};
+use crate::image::version::{self, ImageVersion, Stated};
+use crate::journal::{NodeSource, check_settled};
 use crate::meta::path::{join, normal, shown};
 use crate::meta::{ChunkKeys, Format, Json, NodeMeta, write};
 use crate::store::SharedStore;
@@ -17,12 +17,12 @@ use crate::{hierarchy, image::find::Found};
 
 /// One node.
 #[derive(Debug)]
-pub(super) struct Member {
+pub(super) struct UpgradeNode {
     pub(super) node: Node,
     /// Of a group: what it says.
     pub(super) group: Group,
     /// Its version.
-    pub(super) version: Version,
+    pub(super) version: ImageVersion,
     /// Whether it belongs to OME's metadata, even if it says nothing.
     pub(super) ome: bool,
     /// Of a group: whether it carries the metadata of the nodes below it.
@@ -33,22 +33,22 @@ pub(super) struct Member {
 
 /// A hierarchy.
 #[derive(Debug)]
-pub(super) struct Tree {
+pub(super) struct UpgradeTree {
     /// Where it begins.
     pub(super) root: String,
     pub(super) format: Format,
-    pub(super) version: Version,
+    pub(super) version: ImageVersion,
     /// Whether nothing states the version.
     pub(super) assumed: bool,
     /// All nodes, by their paths from the root of the store.
-    pub(super) members: BTreeMap<String, Member>,
+    pub(super) members: BTreeMap<String, UpgradeNode>,
     /// Paths that metadata name, but where nothing is.
     pub(super) dangling: Vec<String>,
     /// Whether nodes could be listed; else only those are known that metadata name.
     pub(super) listed: bool,
 }
 
-impl Tree {
+impl UpgradeTree {
     /// Everything at `root` and below it. `separators` are those of arrays that are known already.
     pub(super) async fn gather(zarr: &Zarr, root: &str, separators: &BTreeMap<String, char>) -> Result<Self> {
         let found = find::find(zarr, root).await;
@@ -63,7 +63,7 @@ impl Tree {
                 (*version, !matches!(version::stated(node.meta.attributes()), Stated::Known(..)))
             }
             // Perhaps a plain group with images in it.
-            Err(e) if e.kind() == ErrorKind::Invalid => (Version::V04, true),
+            Err(e) if e.kind() == ErrorKind::Invalid => (ImageVersion::V04, true),
             Err(_) => return Err(found.err().unwrap_or_else(Error::cancelled)),
         };
         let mut nodes: BTreeMap<String, Node> = BTreeMap::new();
@@ -163,7 +163,12 @@ impl Tree {
         }
     }
 
-    async fn member(&self, zarr: &Zarr, node: Node, separators: &BTreeMap<String, char>) -> Result<Member> {
+    async fn member(
+        &self,
+        zarr: &Zarr,
+        node: Node,
+        separators: &BTreeMap<String, char>,
+    ) -> Result<UpgradeNode> {
         let mut node = node;
         let attributes = node.meta.attributes();
         let group = match &node.meta {
@@ -205,12 +210,12 @@ impl Tree {
                 },
             };
         }
-        Ok(Member { node, group, version, ome, consolidated, implied: false })
+        Ok(UpgradeNode { node, group, version, ome, consolidated, implied: false })
     }
 
     /// The nodes, as the source of something.
-    pub(super) fn content<'a>(&'a self, store: &'a SharedStore) -> Source<'a> {
-        Source::new(store, &self.root, self.members.iter().map(|(path, m)| (path.as_str(), &m.node.meta)))
+    pub(super) fn content<'a>(&'a self, store: &'a SharedStore) -> NodeSource<'a> {
+        NodeSource::new(store, &self.root, self.members.iter().map(|(path, m)| (path.as_str(), &m.node.meta)))
     }
 
     /// The version of a tree whose root does not state it is that of what lies in it.
@@ -229,7 +234,7 @@ impl Tree {
             Some(version) if root.group.multiscales.is_empty() => {
                 (self.version, self.assumed) = (version, false);
             }
-            None if root.group.layout && self.format == Format::V2 => self.version = Version::V04,
+            None if root.group.layout && self.format == Format::V2 => self.version = ImageVersion::V04,
             _ => {}
         }
         let version = self.version;
@@ -239,7 +244,10 @@ impl Tree {
     }
 
     /// The nodes below `path`.
-    pub(super) fn below<'a>(&'a self, path: &str) -> impl Iterator<Item = (&'a str, &'a Member)> + use<'a> {
+    pub(super) fn below<'a>(
+        &'a self,
+        path: &str,
+    ) -> impl Iterator<Item = (&'a str, &'a UpgradeNode)> + use<'a> {
         let start = if path.is_empty() { String::new() } else { format!("{path}/") };
         let own = path.to_owned();
         self.members

@@ -1,17 +1,17 @@
 //! The file around an image: Z1 to Z6.
 
 use super::Judged;
-use super::report::{Finding, Sink, cut, quoted};
+use super::report::{Finding, FindingSink, cut, quoted};
 use crate::error::{Hint, Result};
 use crate::image::ozx::is_sharded;
-use crate::image::version::{self, Version};
+use crate::image::version::{self, ImageVersion};
 use crate::meta::{Findings, Json, Mode, NodeMeta, v3};
 use crate::store::StoreExt as _;
 use crate::store::zip::{ArchiveEntry, ZipStore};
 
 /// What is wrong with an archive as an `.ozx`, besides what it holds.
 pub async fn check(archive: &ZipStore) -> Result<Vec<Finding>> {
-    let mut sink = Sink::new("", Judged::new(Version::V05));
+    let mut sink = FindingSink::new("", Judged::new(ImageVersion::V05));
     let entries = archive.entries();
     let root = match archive.get("zarr.json", None).await? {
         Some(bytes) => Json::parse(&bytes).ok().map(|d| d.value),
@@ -47,7 +47,7 @@ pub async fn check(archive: &ZipStore) -> Result<Vec<Finding>> {
 }
 
 /// Z2: the comment states the version.
-fn comment(sink: &mut Sink, comment: &[u8], root: Option<&Json>) {
+fn comment(sink: &mut FindingSink, comment: &[u8], root: Option<&Json>) {
     let attributes = root.and_then(|r| r.get("attributes"));
     let wanted = attributes.and_then(|a| version::ome(a).get("version")).and_then(Json::as_str);
     let form = format!("{{\"ome\":{{\"version\":{:?}}}}}", wanted.unwrap_or("0.5"));
@@ -68,7 +68,7 @@ fn comment(sink: &mut Sink, comment: &[u8], root: Option<&Json>) {
 }
 
 /// Z5: documents come first, by depth.
-fn order(sink: &mut Sink, entries: &[ArchiveEntry<'_>]) {
+fn order(sink: &mut FindingSink, entries: &[ArchiveEntry<'_>]) {
     let depth = |name: &str| {
         let is_document = name == "zarr.json" || name.ends_with("/zarr.json");
         if is_document { name.matches('/').count() } else { usize::MAX }
@@ -86,7 +86,7 @@ fn order(sink: &mut Sink, entries: &[ArchiveEntry<'_>]) {
 }
 
 /// Z6: arrays are sharded.
-async fn sharding(sink: &mut Sink, archive: &ZipStore, entries: &[ArchiveEntry<'_>]) -> Result<()> {
+async fn sharding(sink: &mut FindingSink, archive: &ZipStore, entries: &[ArchiveEntry<'_>]) -> Result<()> {
     let mut plain: Vec<String> = Vec::new();
     for entry in entries.iter().filter(|e| e.name == "zarr.json" || e.name.ends_with("/zarr.json")) {
         let Some(bytes) = archive.get(entry.name, None).await? else { continue };

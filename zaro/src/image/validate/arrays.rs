@@ -2,12 +2,12 @@
 
 use futures::future::try_join_all;
 
-use super::image::Pyramid;
-use super::report::{Finding, Level, Sink, Spot, nth, quoted, show};
-use super::walk::{Look, Walk};
+use super::image::CheckedPyramid;
+use super::report::{Finding, FindingSink, Level, Spot, nth, quoted, show};
+use super::walk::{CheckWalk, NodeFound};
 use crate::error::{Hint, Result};
 use crate::image::model::integers;
-use crate::image::version::Version;
+use crate::image::version::ImageVersion;
 use crate::meta::path::{join, normal};
 use crate::meta::{ArrayMeta, ChunkKeys, DataType, Format, Json};
 use crate::num::{f64_of_i128, f64_of_u64 as float, u64_of};
@@ -32,10 +32,10 @@ impl Facts {
 
 /// Checks the arrays of a pyramid. What belongs to an array goes to `below`.
 pub(super) async fn check(
-    walk: &Walk<'_>,
+    walk: &CheckWalk<'_>,
     path: &str,
-    pyramid: &Pyramid,
-    sink: &mut Sink,
+    pyramid: &CheckedPyramid,
+    sink: &mut FindingSink,
     below: &mut Vec<Finding>,
 ) -> Result<Facts> {
     let paths: Vec<String> = pyramid.levels.iter().map(|l| join(path, l.path.trim_matches('/'))).collect();
@@ -43,23 +43,23 @@ pub(super) async fn check(
     let mut arrays: Vec<Option<Box<ArrayMeta>>> = Vec::new();
     for ((level, path), look) in pyramid.levels.iter().zip(&paths).zip(looks) {
         let found = match &look {
-            Look::Array(_) => None,
-            Look::Absent => Some("nothing there".to_owned()),
-            Look::Group(_) => Some("a group there".to_owned()),
-            Look::Broken(why) => Some(format!("an array that cannot be read: {why}")),
+            NodeFound::Array(_) => None,
+            NodeFound::Absent => Some("nothing there".to_owned()),
+            NodeFound::Group(_) => Some("a group there".to_owned()),
+            NodeFound::Broken(why) => Some(format!("an array that cannot be read: {why}")),
         };
         if let Some(found) = found {
             let wanted = format!("an array at {:?}", level.path);
             walk.lacking(sink, "V5", &level.place, &look, found, wanted);
         }
-        if matches!(look, Look::Broken(_)) {
+        if matches!(look, NodeFound::Broken(_)) {
             below.extend(lengths(walk, path).await?);
         }
-        arrays.push(if let Look::Array(meta) = look { Some(meta) } else { None });
+        arrays.push(if let NodeFound::Array(meta) = look { Some(meta) } else { None });
     }
     for ((level, path), meta) in pyramid.levels.iter().zip(&paths).zip(&arrays) {
         if let Some(meta) = meta {
-            let mut own = Sink::new(path, sink.judged);
+            let mut own = FindingSink::new(path, sink.judged);
             array(&mut own, meta, pyramid);
             if meta.format != walk.format {
                 walk.other_format(&mut own, meta.format);
@@ -76,11 +76,11 @@ pub(super) async fn check(
 }
 
 /// V6, V8, V14: how many dimensions a level has.
-fn rank(sink: &mut Sink, place: &str, meta: &ArrayMeta, pyramid: &Pyramid) {
+fn rank(sink: &mut FindingSink, place: &str, meta: &ArrayMeta, pyramid: &CheckedPyramid) {
     let (found, axes) = (meta.shape.len(), pyramid.axes.len());
     let rule = match sink.judged.version {
-        Version::Seed | Version::V01 | Version::V02 => "V6",
-        Version::V03 => "V8",
+        ImageVersion::Seed | ImageVersion::V01 | ImageVersion::V02 => "V6",
+        ImageVersion::V03 => "V8",
         _ => "V14",
     };
     if axes > 0 && found != axes {
@@ -94,7 +94,7 @@ fn rank(sink: &mut Sink, place: &str, meta: &ArrayMeta, pyramid: &Pyramid) {
 }
 
 /// V7, V8, V15: the document of an array.
-fn array(sink: &mut Sink, meta: &ArrayMeta, pyramid: &Pyramid) {
+fn array(sink: &mut FindingSink, meta: &ArrayMeta, pyramid: &CheckedPyramid) {
     let version = sink.judged.version;
     let names: Vec<Option<String>> = pyramid.axes.iter().map(|a| a.name.clone()).collect();
     let listed = || quoted(names.iter().flatten());
@@ -107,14 +107,14 @@ fn array(sink: &mut Sink, meta: &ArrayMeta, pyramid: &Pyramid) {
         };
         sink.must("V7", ".zarray dimension_separator", found, format!("\"{wanted}\""));
         match version {
-            Version::Seed | Version::V01 => {
+            ImageVersion::Seed | ImageVersion::V01 => {
                 sink.fix("say \"version\": \"0.2\" if all else is of 0.2");
                 sink.mend_by(Hint::operation("image upgrade", "").with("to").set_to("0.2"));
             }
             _ => sink.mend("image upgrade", "renames the chunks"),
         }
     }
-    if version == Version::V03 {
+    if version == ImageVersion::V03 {
         let stated = Spot::new(meta.attributes.get("_ARRAY_DIMENSIONS"), ".zattrs _ARRAY_DIMENSIONS");
         let is_same = stated
             .items()
@@ -124,7 +124,7 @@ fn array(sink: &mut Sink, meta: &ArrayMeta, pyramid: &Pyramid) {
             sink.fix(format!("add \"_ARRAY_DIMENSIONS\": [{}] to .zattrs", listed()));
         }
     }
-    if version >= Version::V05 && meta.format == Format::V3 && !names.is_empty() {
+    if version >= ImageVersion::V05 && meta.format == Format::V3 && !names.is_empty() {
         let stated = meta.dimension_names.as_ref();
         if stated != Some(&names) {
             let stated = Spot::new(meta.document.get("dimension_names"), "dimension_names");
@@ -135,7 +135,7 @@ fn array(sink: &mut Sink, meta: &ArrayMeta, pyramid: &Pyramid) {
 }
 
 /// V5, V19, V20, V21: the levels among themselves.
-fn levels(sink: &mut Sink, pyramid: &Pyramid, arrays: &[Option<Box<ArrayMeta>>]) {
+fn levels(sink: &mut FindingSink, pyramid: &CheckedPyramid, arrays: &[Option<Box<ArrayMeta>>]) {
     let known: Vec<_> =
         pyramid.levels.iter().zip(arrays).filter_map(|(l, a)| Some((l, a.as_deref()?))).collect();
     for pair in known.windows(2) {
@@ -157,7 +157,7 @@ fn levels(sink: &mut Sink, pyramid: &Pyramid, arrays: &[Option<Box<ArrayMeta>>])
             sink.must("V19", place, found, "scales that grow with the levels");
         }
         if small.data_type != large.data_type {
-            let level = if sink.since(Version::V05) { Level::Must } else { Level::Should };
+            let level = if sink.since(ImageVersion::V05) { Level::Must } else { Level::Should };
             let found = format!("{} after {}", small.data_type, large.data_type);
             sink.add("V21", level, place, found, "the same data type in all levels");
         }
@@ -171,7 +171,7 @@ fn levels(sink: &mut Sink, pyramid: &Pyramid, arrays: &[Option<Box<ArrayMeta>>])
 }
 
 /// V20: scales and translations fit the shapes.
-fn agreement(sink: &mut Sink, known: &[(&super::image::SeenLevel, &ArrayMeta)]) {
+fn agreement(sink: &mut FindingSink, known: &[(&super::image::SeenLevel, &ArrayMeta)]) {
     let Some(((first, full), rest)) = known.split_first() else { return };
     let Some(scale0) = &first.placed.scale else { return };
     let zeros = vec![0.0; scale0.len()];
@@ -203,7 +203,7 @@ fn agreement(sink: &mut Sink, known: &[(&super::image::SeenLevel, &ArrayMeta)]) 
 }
 
 /// V24: `omero` and the arrays.
-pub(super) fn omero(sink: &mut Sink, omero: &Spot<'_>, facts: &Facts) {
+pub(super) fn omero(sink: &mut FindingSink, omero: &Spot<'_>, facts: &Facts) {
     let list = omero.get("channels");
     let channels = list.items().unwrap_or_default();
     if let Some(size) = facts.size("c").filter(|n| list.items().is_some() && *n != u64_of(channels.len())) {
@@ -234,14 +234,14 @@ pub(super) fn omero(sink: &mut Sink, omero: &Spot<'_>, facts: &Facts) {
 }
 
 /// V39: an array that cannot be read may have a shape and chunks that do not fit each other.
-async fn lengths(walk: &Walk<'_>, path: &str) -> Result<Vec<Finding>> {
+async fn lengths(walk: &CheckWalk<'_>, path: &str) -> Result<Vec<Finding>> {
     // A path that leads out of the Zarr has no document there.
     let Ok(path) = normal(path) else { return Ok(Vec::new()) };
     let path = path.as_str();
     let Some(bytes) = walk.zarr.store().get(&join(path, ".zarray"), None).await? else {
         return Ok(Vec::new());
     };
-    let mut sink = Sink::new(path, walk.judged);
+    let mut sink = FindingSink::new(path, walk.judged);
     if let Ok(document) = Json::parse(&bytes) {
         let length = |name: &str| document.value.get(name).and_then(Json::items).map(<[Json]>::len);
         if let (Some(shape), Some(chunks)) = (length("shape"), length("chunks"))
@@ -255,7 +255,7 @@ async fn lengths(walk: &Walk<'_>, path: &str) -> Result<Vec<Finding>> {
 }
 
 /// V39: chunks that lie under the other separator are not found by readers, and read as nothing.
-async fn chunks(walk: &Walk<'_>, path: &str, meta: &ArrayMeta, sink: &mut Sink) -> Result<()> {
+async fn chunks(walk: &CheckWalk<'_>, path: &str, meta: &ArrayMeta, sink: &mut FindingSink) -> Result<()> {
     if meta.shape.len() < 2 || meta.shape.contains(&0) || walk.options.metadata_only {
         return Ok(());
     }
@@ -299,7 +299,7 @@ fn is_flat(name: &str, rank: usize) -> bool {
 }
 
 /// The first keys of nested chunks below `first`; none if the folders lead elsewhere.
-async fn deepest(walk: &Walk<'_>, path: &str, first: &str, rank: usize) -> Result<Vec<String>> {
+async fn deepest(walk: &CheckWalk<'_>, path: &str, first: &str, rank: usize) -> Result<Vec<String>> {
     let mut at = first.to_owned();
     for depth in 1..rank {
         let listing = walk.zarr.store().list(&join(path, &at)).await?;

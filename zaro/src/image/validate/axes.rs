@@ -1,9 +1,9 @@
 //! Axes: V8 to V13.
 
-use super::report::{BOOL, Level, STRING, Sink, Spot, nth, quoted};
+use super::report::{BOOL, FindingSink, Level, STRING, Spot, nth, quoted};
 use crate::image::model::{AxisKind, USUAL};
 use crate::image::units;
-use crate::image::version::Version;
+use crate::image::version::ImageVersion;
 use crate::meta::Json;
 
 /// An axis as far as it was understood.
@@ -39,7 +39,7 @@ pub(super) fn implied() -> Vec<SeenAxis> {
 }
 
 /// V8: the axes of 0.3.
-pub(super) fn strings(sink: &mut Sink, axes: &Spot<'_>) -> Vec<SeenAxis> {
+pub(super) fn strings(sink: &mut FindingSink, axes: &Spot<'_>) -> Vec<SeenAxis> {
     let Some(items) = sink.items("V8", axes, "a list of axis names") else { return Vec::new() };
     if !(2..=5).contains(&items.len()) {
         sink.must("V8", axes, format!("{} of them", items.len()), "2 to 5 axes");
@@ -71,7 +71,7 @@ pub(super) fn strings(sink: &mut Sink, axes: &Spot<'_>) -> Vec<SeenAxis> {
 
 /// V9 to V13: the axes of 0.4 and later, of an image or of a coordinate system. `image` says that the rules of images
 /// hold, not only those of systems.
-pub(super) fn objects(sink: &mut Sink, axes: &Spot<'_>, image: bool) -> Vec<SeenAxis> {
+pub(super) fn objects(sink: &mut FindingSink, axes: &Spot<'_>, image: bool) -> Vec<SeenAxis> {
     let Some(items) = sink.items("V9", axes, "a list of axes") else { return Vec::new() };
     let newer = sink.judged.newer;
     let fewest = if image && !newer { 2 } else { 1 };
@@ -95,16 +95,16 @@ pub(super) fn objects(sink: &mut Sink, axes: &Spot<'_>, image: bool) -> Vec<Seen
     seen
 }
 
-fn one(sink: &mut Sink, axis: &Spot<'_>) -> SeenAxis {
+fn one(sink: &mut FindingSink, axis: &Spot<'_>) -> SeenAxis {
     if !sink.object("V9", axis, "an object with a name") {
         return SeenAxis { name: axis.text().map(str::to_owned), kind: None };
     }
     let name = axis.get("name");
-    if name.text().is_none_or(|n| n.is_empty() && sink.since(Version::V06)) {
+    if name.text().is_none_or(|n| n.is_empty() && sink.since(ImageVersion::V06)) {
         sink.wrong("V9", &name, "the axis' name, a string");
     }
     sink.typed("V10", Level::Must, axis, &[("type", STRING)]);
-    if sink.since(Version::V06) {
+    if sink.since(ImageVersion::V06) {
         sink.typed("V9", Level::Must, axis, &[("discrete", BOOL), ("longName", STRING)]);
     }
     advice(sink, axis);
@@ -112,7 +112,7 @@ fn one(sink: &mut Sink, axis: &Spot<'_>) -> SeenAxis {
 }
 
 /// V12 and V13: what an axis should have besides.
-fn advice(sink: &mut Sink, axis: &Spot<'_>) {
+fn advice(sink: &mut FindingSink, axis: &Spot<'_>) {
     let stated = axis.get("type");
     match stated.text() {
         None if !stated.is_some() => {
@@ -122,7 +122,7 @@ fn advice(sink: &mut Sink, axis: &Spot<'_>) {
             }
         }
         None | Some("time" | "channel" | "space") => {}
-        Some("array" | "coordinate" | "displacement" | "frequency") if sink.since(Version::V06) => {}
+        Some("array" | "coordinate" | "displacement" | "frequency") if sink.since(ImageVersion::V06) => {}
         Some(_) => sink.should("V12", &stated, stated.show(), "one of space, time, channel"),
     }
     let units = axis.get("units");
@@ -139,7 +139,7 @@ fn advice(sink: &mut Sink, axis: &Spot<'_>) {
     match unit.json {
         None => sink.should("V12", &unit, "nothing", format!("a unit of {word}")),
         // Some writers say null for none, which only the last schema forbids.
-        Some(Json::Null) if !sink.since(Version::V06) => {
+        Some(Json::Null) if !sink.since(ImageVersion::V06) => {
             sink.should("V12", &unit, "null", format!("a unit of {word}"));
         }
         Some(_) => match sink.text("V12", &unit, "a string") {
@@ -155,10 +155,10 @@ fn advice(sink: &mut Sink, axis: &Spot<'_>) {
 }
 
 /// V10, V11, and the order of V12.
-fn kinds(sink: &mut Sink, seen: &[SeenAxis], place: &str, image: bool) {
+fn kinds(sink: &mut FindingSink, seen: &[SeenAxis], place: &str, image: bool) {
     let count = |kind: &str| seen.iter().filter(|a| a.is(kind)).count();
     let arrays = count("array");
-    if sink.since(Version::V06) && arrays > 0 && arrays == seen.len() {
+    if sink.since(ImageVersion::V06) && arrays > 0 && arrays == seen.len() {
         return;
     }
     let space = count("space");

@@ -1,11 +1,11 @@
 //! One group's document: V2 to V4, and what leads to all other rules of documents.
 
 use super::hcs::{self, SeenPlate, SeenWell};
-use super::image::{self, Pyramid};
-use super::report::{Sink, Spot};
-use super::systems::{self, Reference, Target};
+use super::image::{self, CheckedPyramid};
+use super::report::{FindingSink, Spot};
+use super::systems::{self, ParameterNode, Reference};
 use super::{Judged, is_newer, labels, omero};
-use crate::image::version::Version;
+use crate::image::version::ImageVersion;
 use crate::meta::{Format, Json};
 
 /// What was understood of a group's document.
@@ -13,7 +13,7 @@ use crate::meta::{Format, Json};
 pub(super) struct Seen {
     /// Where OME's metadata are in the attributes: `ome`, or empty.
     pub(super) base: &'static str,
-    pub(super) pyramids: Vec<Pyramid>,
+    pub(super) pyramids: Vec<CheckedPyramid>,
     pub(super) plate: Option<SeenPlate>,
     pub(super) well: Option<SeenWell>,
     /// Paths of labels with their places, if there is a list.
@@ -23,7 +23,7 @@ pub(super) struct Seen {
     /// Paths of images with their places, if there is a list.
     pub(super) series: Option<Vec<(String, String)>>,
     pub(super) references: Vec<Reference>,
-    pub(super) targets: Vec<Target>,
+    pub(super) targets: Vec<ParameterNode>,
     /// `source.image` of a label image; the default if it has none.
     pub(super) source: Option<String>,
 }
@@ -56,7 +56,12 @@ pub(super) fn home(attributes: &Json) -> (&Json, &'static str) {
 
 /// Checks a group's attributes. `format` is the version of Zarr, if there is a store; `root` the version that the top
 /// of the hierarchy states, if this is not the top.
-pub(super) fn group(sink: &mut Sink, attributes: &Json, format: Option<Format>, root: Option<&str>) -> Seen {
+pub(super) fn group(
+    sink: &mut FindingSink,
+    attributes: &Json,
+    format: Option<Format>,
+    root: Option<&str>,
+) -> Seen {
     let (ome, base) = home(attributes);
     envelope(sink, attributes, format, root);
     let mut seen = Seen { base, ..Seen::default() };
@@ -94,7 +99,7 @@ pub(super) fn group(sink: &mut Sink, attributes: &Json, format: Option<Format>, 
         seen.series = paths(sink, "V36", &list);
     }
     if let Some(scene) = there("scene") {
-        if sink.since(Version::V06) {
+        if sink.since(ImageVersion::V06) {
             (seen.references, seen.targets) = systems::scene(sink, &scene);
         } else {
             sink.lint("V37", &scene, "a scene", format!("nothing: {} has no scenes", sink.judged.version));
@@ -104,7 +109,7 @@ pub(super) fn group(sink: &mut Sink, attributes: &Json, format: Option<Format>, 
 }
 
 /// A list of paths, with their places.
-fn paths(sink: &mut Sink, rule: &'static str, list: &Spot<'_>) -> Option<Vec<(String, String)>> {
+fn paths(sink: &mut FindingSink, rule: &'static str, list: &Spot<'_>) -> Option<Vec<(String, String)>> {
     let items = sink.items(rule, list, "a list of paths")?;
     let path = |item: Spot<'_>| {
         let text = sink.text(rule, &item, "a path, a string")?.to_owned();
@@ -114,7 +119,7 @@ fn paths(sink: &mut Sink, rule: &'static str, list: &Spot<'_>) -> Option<Vec<(St
 }
 
 /// V2 and V3: where the metadata are, and of which version they say they are.
-fn envelope(sink: &mut Sink, attributes: &Json, format: Option<Format>, root: Option<&str>) {
+fn envelope(sink: &mut FindingSink, attributes: &Json, format: Option<Format>, root: Option<&str>) {
     let version = sink.judged.version;
     let (text, zarr) = (version.text(), version.format());
     if let Some(format) = format.filter(|format| *format != zarr) {
@@ -124,7 +129,7 @@ fn envelope(sink: &mut Sink, attributes: &Json, format: Option<Format>, root: Op
     }
     let ome = Spot::new(attributes.get("ome"), "ome");
     let outside: Vec<&str> = KEYS.into_iter().filter(|k| attributes.get(k).is_some()).collect();
-    if version < Version::V05 {
+    if version < ImageVersion::V05 {
         if ome.members().is_some() && outside.is_empty() {
             let wanted = format!("the metadata of {text} in the attributes themselves");
             sink.must("V2", &ome, "the key `ome`", wanted);
@@ -164,10 +169,10 @@ fn envelope(sink: &mut Sink, attributes: &Json, format: Option<Format>, root: Op
     }
 }
 
-fn version_text(sink: &mut Sink, stated: &str) {
+fn version_text(sink: &mut FindingSink, stated: &str) {
     let Judged { version: judged, newer } = sink.judged;
     let (text, found) = (judged.text(), format!("{stated:?}"));
-    match Version::parse(stated) {
+    match ImageVersion::parse(stated) {
         // Release candidates are in the schema's list, drafts are not.
         Some(version) if version == judged && (stated == text || stated.ends_with("rc0")) => {}
         Some(version) if version == judged => {

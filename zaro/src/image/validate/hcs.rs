@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use super::image::version_of;
 use super::labels::is_integer;
-use super::report::{Level, STRING, Sink, Spot, Type};
-use crate::image::version::Version;
+use super::report::{FindingSink, Level, STRING, Spot, Type};
+use crate::image::version::ImageVersion;
 use crate::meta::Json;
 
 /// A plate as far as it was understood.
@@ -42,26 +42,26 @@ fn is_at_least(value: &Json, least: i32) -> bool {
 }
 
 /// `plate` of a group.
-pub(super) fn plate(sink: &mut Sink, plate: &Spot<'_>) -> SeenPlate {
+pub(super) fn plate(sink: &mut FindingSink, plate: &Spot<'_>) -> SeenPlate {
     let mut seen = SeenPlate::default();
     if !sink.object("V32", plate, "an object") {
         return seen;
     }
-    if sink.judged.version <= Version::V04 {
+    if sink.judged.version <= ImageVersion::V04 {
         version_of(sink, plate);
     }
     seen.rows = lines(sink, plate, "rows");
     seen.columns = lines(sink, plate, "columns");
     seen.acquisitions = acquisitions(sink, &plate.get("acquisitions"));
     seen.wells = wells(sink, &plate.get("wells"), &seen);
-    if sink.since(Version::V04) {
+    if sink.since(ImageVersion::V04) {
         sink.typed("V32", Level::Must, plate, &[("field_count", COUNT)]);
     }
     sink.typed("V32", Level::Must, plate, &[("name", STRING)]);
     // The version up to 0.4 is V4's.
     let wanted: &[&str] = match sink.judged.version {
-        Version::V05 => &["name", "version", "field_count"],
-        Version::V04 | Version::V06 => &["name", "field_count"],
+        ImageVersion::V05 => &["name", "version", "field_count"],
+        ImageVersion::V04 | ImageVersion::V06 => &["name", "field_count"],
         _ => &[],
     };
     for name in wanted.iter().filter(|name| !plate.has(name)) {
@@ -71,14 +71,14 @@ pub(super) fn plate(sink: &mut Sink, plate: &Spot<'_>) -> SeenPlate {
 }
 
 /// The names of rows or columns.
-fn lines(sink: &mut Sink, plate: &Spot<'_>, name: &str) -> Vec<String> {
+fn lines(sink: &mut FindingSink, plate: &Spot<'_>, name: &str) -> Vec<String> {
     let items = sink.some("V32", &plate.get(name), format!("a list of the plate's {name}"));
     let mut known = HashSet::new();
     let mut line = |item: Spot<'_>| {
         let name = item.get("name");
         let text = sink.text("V32", &name, "a name, a string").unwrap_or_default();
         if name.text().is_some() {
-            if !is_alphanumeric(text) && sink.since(Version::V04) {
+            if !is_alphanumeric(text) && sink.since(ImageVersion::V04) {
                 sink.must("V32", &name, format!("{text:?}"), "letters and digits only");
             }
             if !known.insert(text.to_owned()) {
@@ -90,12 +90,12 @@ fn lines(sink: &mut Sink, plate: &Spot<'_>, name: &str) -> Vec<String> {
     items.unwrap_or_default().into_iter().map(&mut line).collect()
 }
 
-fn acquisitions(sink: &mut Sink, list: &Spot<'_>) -> Vec<String> {
+fn acquisitions(sink: &mut FindingSink, list: &Spot<'_>) -> Vec<String> {
     if !list.is_some() {
         return Vec::new();
     }
     // Before 0.4 any number would do.
-    let old = !sink.since(Version::V04);
+    let old = !sink.since(ImageVersion::V04);
     let mut ids: Vec<String> = Vec::new();
     for item in sink.items("V32", list, "a list").unwrap_or_default() {
         let id = item.get("id");
@@ -136,7 +136,7 @@ fn acquisitions(sink: &mut Sink, list: &Spot<'_>) -> Vec<String> {
 const COUNT: Type = Type(|v| is_at_least(v, 1), "an integer greater than 0");
 const MOMENT: Type = Type(|v| is_at_least(v, 0), "an integer of at least 0, seconds since 1970");
 
-fn wells(sink: &mut Sink, list: &Spot<'_>, plate: &SeenPlate) -> Vec<(String, String)> {
+fn wells(sink: &mut FindingSink, list: &Spot<'_>, plate: &SeenPlate) -> Vec<(String, String)> {
     let mut found: Vec<(String, String)> = Vec::new();
     let mut known = HashSet::new();
     for item in sink.some("V32", list, "a list of the plate's wells").unwrap_or_default() {
@@ -146,7 +146,7 @@ fn wells(sink: &mut Sink, list: &Spot<'_>, plate: &SeenPlate) -> Vec<(String, St
             sink.must("V32", &spot, format!("{} twice", spot.show()), "each well once");
         }
         // Before 0.4 the path is free, but its end names row and column.
-        if sink.since(Version::V04) {
+        if sink.since(ImageVersion::V04) {
             indices(sink, &item, path, plate);
         }
         if let Some(path) = path {
@@ -157,7 +157,7 @@ fn wells(sink: &mut Sink, list: &Spot<'_>, plate: &SeenPlate) -> Vec<(String, St
 }
 
 /// V33: the path and the indices of a well say the same.
-fn indices(sink: &mut Sink, well: &Spot<'_>, path: Option<&str>, plate: &SeenPlate) {
+fn indices(sink: &mut FindingSink, well: &Spot<'_>, path: Option<&str>, plate: &SeenPlate) {
     let parts: Vec<&str> = path.map(|p| p.split('/').collect()).unwrap_or_default();
     let named = match parts.as_slice() {
         [row, column] if is_alphanumeric(row) && is_alphanumeric(column) => Some((*row, *column)),
@@ -205,12 +205,12 @@ fn index_of(value: &Json) -> Option<usize> {
 }
 
 /// `well` of a group: V34 as far as the document tells.
-pub(super) fn well(sink: &mut Sink, well: &Spot<'_>) -> SeenWell {
+pub(super) fn well(sink: &mut FindingSink, well: &Spot<'_>) -> SeenWell {
     let mut seen = SeenWell::default();
     if !sink.object("V34", well, "an object") {
         return seen;
     }
-    if sink.judged.version <= Version::V04 {
+    if sink.judged.version <= ImageVersion::V04 {
         version_of(sink, well);
     }
     let mut known = HashSet::new();
@@ -231,8 +231,8 @@ pub(super) fn well(sink: &mut Sink, well: &Spot<'_>) -> SeenWell {
 }
 
 /// What the path of a field should be, if it is not.
-fn field_fault(path: &str, version: Version) -> Option<&'static str> {
-    if version < Version::V06 {
+fn field_fault(path: &str, version: ImageVersion) -> Option<&'static str> {
+    if version < ImageVersion::V06 {
         return (!is_alphanumeric(path)).then_some("letters and digits only");
     }
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-');

@@ -1,10 +1,10 @@
 //! The documents of images: V1, V4, V22, and what leads to axes and transformations.
 
 use super::axes::{self, SeenAxis};
-use super::report::{Level, OBJECT, STRING, Sink, Spot};
-use super::systems::{self, Target};
+use super::report::{FindingSink, Level, OBJECT, STRING, Spot};
+use super::systems::{self, ParameterNode};
 use super::transforms;
-use crate::image::version::Version;
+use crate::image::version::ImageVersion;
 use crate::meta::Json;
 
 /// The key of transformations, everywhere.
@@ -12,7 +12,7 @@ pub(super) const TRANSFORMS: &str = "coordinateTransformations";
 
 /// A pyramid as far as it was understood.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Pyramid {
+pub(super) struct CheckedPyramid {
     /// Where it is in the document.
     pub(super) place: String,
     pub(super) axes: Vec<SeenAxis>,
@@ -20,7 +20,7 @@ pub(super) struct Pyramid {
     /// The names of its coordinate systems, with the number of their axes (0.6).
     pub(super) systems: Vec<(String, usize)>,
     /// Nodes that transformations refer to (0.6).
-    pub(super) targets: Vec<Target>,
+    pub(super) targets: Vec<ParameterNode>,
 }
 
 /// A level as far as it was understood.
@@ -33,7 +33,7 @@ pub(super) struct SeenLevel {
 }
 
 /// `multiscales` of a group.
-pub(super) fn multiscales(sink: &mut Sink, list: &Spot<'_>) -> Vec<Pyramid> {
+pub(super) fn multiscales(sink: &mut FindingSink, list: &Spot<'_>) -> Vec<CheckedPyramid> {
     let items = sink.some("V1", list, "a list with at least one multiscale").unwrap_or_default();
     for (i, item) in items.iter().enumerate() {
         if items.iter().take(i).any(|other| other.json == item.json) {
@@ -43,32 +43,34 @@ pub(super) fn multiscales(sink: &mut Sink, list: &Spot<'_>) -> Vec<Pyramid> {
     items.iter().filter_map(|item| multiscale(sink, item)).collect()
 }
 
-fn multiscale(sink: &mut Sink, multiscale: &Spot<'_>) -> Option<Pyramid> {
+fn multiscale(sink: &mut FindingSink, multiscale: &Spot<'_>) -> Option<CheckedPyramid> {
     if !sink.object("V1", multiscale, "an object with datasets") {
         return None;
     }
     let version = sink.judged.version;
-    if version <= Version::V04 {
+    if version <= ImageVersion::V04 {
         version_of(sink, multiscale);
     }
     advice(sink, multiscale);
-    let mut pyramid = Pyramid { place: multiscale.place.clone(), ..Pyramid::default() };
+    let mut pyramid = CheckedPyramid { place: multiscale.place.clone(), ..CheckedPyramid::default() };
     let axes = multiscale.get("axes");
     pyramid.axes = match version {
-        Version::Seed | Version::V01 | Version::V02 => axes::implied(),
-        Version::V03 => axes::strings(sink, &axes),
-        Version::V04 | Version::V05 => axes::objects(sink, &axes, true),
-        Version::V06 => Vec::new(),
+        ImageVersion::Seed | ImageVersion::V01 | ImageVersion::V02 => axes::implied(),
+        ImageVersion::V03 => axes::strings(sink, &axes),
+        ImageVersion::V04 | ImageVersion::V05 => axes::objects(sink, &axes, true),
+        ImageVersion::V06 => Vec::new(),
     };
     let datasets = datasets(sink, multiscale);
-    if version >= Version::V06 {
+    if version >= ImageVersion::V06 {
         systems::multiscale(sink, multiscale, &datasets, &mut pyramid);
         return Some(pyramid);
     }
     let rank = Some(pyramid.axes.len()).filter(|n| *n > 0);
     for dataset in datasets {
         let placed = match version {
-            Version::V04 | Version::V05 => transforms::list(sink, "V16", &dataset.get(TRANSFORMS), rank),
+            ImageVersion::V04 | ImageVersion::V05 => {
+                transforms::list(sink, "V16", &dataset.get(TRANSFORMS), rank)
+            }
             _ => transforms::Placed::default(),
         };
         let path = dataset.get("path");
@@ -76,14 +78,14 @@ fn multiscale(sink: &mut Sink, multiscale: &Spot<'_>) -> Option<Pyramid> {
             pyramid.levels.push(SeenLevel { path: text.to_owned(), place: path.place, placed });
         }
     }
-    if version >= Version::V04 && multiscale.has(TRANSFORMS) {
+    if version >= ImageVersion::V04 && multiscale.has(TRANSFORMS) {
         transforms::list(sink, "V17", &multiscale.get(TRANSFORMS), rank);
     }
     Some(pyramid)
 }
 
 /// V1: the datasets of a multiscale that are objects.
-fn datasets<'a>(sink: &mut Sink, multiscale: &Spot<'a>) -> Vec<Spot<'a>> {
+fn datasets<'a>(sink: &mut FindingSink, multiscale: &Spot<'a>) -> Vec<Spot<'a>> {
     let wanted = "a list with at least one dataset";
     let mut items = sink.some("V1", &multiscale.get("datasets"), wanted).unwrap_or_default();
     items.retain(|item| sink.object("V1", item, "an object with a path"));
@@ -94,17 +96,17 @@ fn datasets<'a>(sink: &mut Sink, multiscale: &Spot<'a>) -> Vec<Spot<'a>> {
 }
 
 /// V4: the version that an object states, up to 0.4.
-pub(super) fn version_of(sink: &mut Sink, object: &Spot<'_>) {
+pub(super) fn version_of(sink: &mut FindingSink, object: &Spot<'_>) {
     let spot = object.get("version");
     let wanted = sink.judged.version.text();
     match spot.json {
-        None if sink.judged.version == Version::Seed => {}
+        None if sink.judged.version == ImageVersion::Seed => {}
         None => {
             sink.should("V4", &spot, "nothing", format!("{wanted:?}"));
             sink.fix(format!("add \"version\": {wanted:?}"));
         }
         Some(Json::String(text)) if text == wanted => {}
-        Some(Json::String(text)) => match Version::parse(text) {
+        Some(Json::String(text)) => match ImageVersion::parse(text) {
             Some(version) if version.text() == wanted => {
                 sink.lint("V4", &spot, format!("{text:?}, a draft"), format!("{wanted:?}"));
             }
@@ -119,16 +121,16 @@ pub(super) fn version_of(sink: &mut Sink, object: &Spot<'_>) {
 }
 
 /// V22: what multiscales should have.
-fn advice(sink: &mut Sink, multiscale: &Spot<'_>) {
+fn advice(sink: &mut FindingSink, multiscale: &Spot<'_>) {
     // The schemas know the type of `name`, and 0.1's that of `metadata`.
-    let metadata = if sink.judged.version == Version::V01 { Level::Must } else { Level::Should };
+    let metadata = if sink.judged.version == ImageVersion::V01 { Level::Must } else { Level::Should };
     sink.typed("V22", Level::Must, multiscale, &[("name", STRING)]);
     sink.typed("V22", metadata, multiscale, &[("metadata", OBJECT)]);
     sink.typed("V22", Level::Should, multiscale, &[("type", STRING)]);
     let missing: Vec<&str> =
         ["name", "type", "metadata"].into_iter().filter(|name| !multiscale.has(name)).collect();
     if !missing.is_empty() {
-        let level = if sink.judged.version == Version::Seed { Level::Lint } else { Level::Should };
+        let level = if sink.judged.version == ImageVersion::Seed { Level::Lint } else { Level::Should };
         let found = format!("no {}", missing.join(", no "));
         sink.add("V22", level, multiscale, found, "name, and type and metadata of the downsampling");
     }

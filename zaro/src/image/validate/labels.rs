@@ -3,31 +3,31 @@
 use std::collections::HashSet;
 
 use super::image::version_of;
-use super::report::{Level, Sink, Spot, show};
+use super::report::{FindingSink, Level, Spot, show};
 use crate::image::parse::packed_color;
-use crate::image::version::Version;
+use crate::image::version::ImageVersion;
 use crate::meta::Json;
 
 /// How many faults of one list are told.
 const MOST: usize = 20;
 
 /// The document of a label image.
-pub(super) fn image_label(sink: &mut Sink, label: &Spot<'_>) {
+pub(super) fn image_label(sink: &mut FindingSink, label: &Spot<'_>) {
     if !sink.object("V27", label, "an object") {
         return;
     }
     match sink.judged.version {
         // Up to 0.4 a wrong version is V4, a missing one V31 where that exists.
-        version @ (Version::V04 | Version::V05) if !label.has("version") => {
+        version @ (ImageVersion::V04 | ImageVersion::V05) if !label.has("version") => {
             sink.should("V31", &label.get("version"), "nothing", format!("{:?}", version.text()));
             sink.fix(format!("add \"version\": {:?}", version.text()));
         }
-        Version::V05 | Version::V06 => {}
+        ImageVersion::V05 | ImageVersion::V06 => {}
         _ => version_of(sink, label),
     }
     colors(sink, &label.get("colors"));
     let properties = label.get("properties");
-    if properties.is_some() && sink.since(Version::V02) {
+    if properties.is_some() && sink.since(ImageVersion::V02) {
         values(sink, "V28", &properties, |_, _| {});
     }
     let (source, image) = (label.get("source"), label.get("source").get("image"));
@@ -39,9 +39,9 @@ pub(super) fn image_label(sink: &mut Sink, label: &Spot<'_>) {
     }
 }
 
-fn colors(sink: &mut Sink, colors: &Spot<'_>) {
+fn colors(sink: &mut FindingSink, colors: &Spot<'_>) {
     if !colors.is_some() {
-        let level = if sink.since(Version::V04) { Level::Should } else { Level::Lint };
+        let level = if sink.since(ImageVersion::V04) { Level::Should } else { Level::Lint };
         sink.add("V31", level, colors, "nothing", "a list of colours by label-value");
         return;
     }
@@ -69,10 +69,10 @@ fn colors(sink: &mut Sink, colors: &Spot<'_>) {
 
 /// A list of objects, each with an integer `label-value`.
 fn values(
-    sink: &mut Sink,
+    sink: &mut FindingSink,
     rule: &'static str,
     list: &Spot<'_>,
-    mut besides: impl FnMut(&mut Sink, &Spot<'_>),
+    mut besides: impl FnMut(&mut FindingSink, &Spot<'_>),
 ) {
     let Some(items) = sink.some(rule, list, "a list with at least one object") else { return };
     let before = sink.findings.len();
@@ -101,7 +101,7 @@ pub(super) fn is_integer(value: &Json) -> bool {
 }
 
 /// V38: the colours of a mask.
-pub(super) fn mask_colors(sink: &mut Sink, attributes: &Json) {
+pub(super) fn mask_colors(sink: &mut FindingSink, attributes: &Json) {
     let color = Spot::new(attributes.get("color"), "color");
     if !color.is_some() || !sink.object("V38", &color, "an object of packed colours by pixel value") {
         return;

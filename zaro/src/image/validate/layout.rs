@@ -5,8 +5,8 @@ use quick_xml::events::Event;
 
 use super::arrays::Facts;
 use super::document;
-use super::report::{Sink, cut, quoted};
-use super::walk::{Look, Part, Walk};
+use super::report::{FindingSink, cut, quoted};
+use super::walk::{CheckWalk, NodeFound, NodeParts};
 use crate::error::Result;
 use crate::meta::path::join;
 use crate::store::StoreExt as _;
@@ -14,24 +14,24 @@ use crate::store::StoreExt as _;
 const XML: &str = "METADATA.ome.xml";
 
 /// The images of the layout at `path`, and what `OME` says of them.
-pub(super) async fn check(walk: &Walk<'_>, path: &str, is_plate: bool) -> Result<Part> {
-    let mut part = Part::default();
+pub(super) async fn check(walk: &CheckWalk<'_>, path: &str, is_plate: bool) -> Result<NodeParts> {
+    let mut part = NodeParts::default();
     let folder = join(path, "OME");
-    let mut sink = Sink::new(path, walk.judged);
+    let mut sink = FindingSink::new(path, walk.judged);
     let mut listed: Option<Vec<(String, String)>> = None;
     match walk.look(&folder).await? {
-        Look::Group(meta) => {
-            let mut own = Sink::new(&folder, walk.judged_below(&meta.attributes));
+        NodeFound::Group(meta) => {
+            let mut own = FindingSink::new(&folder, walk.judged_below(&meta.attributes));
             // A group that says nothing of images needs no version.
             if meta.attributes.get("ome").is_some() || document::carries(&meta.attributes) {
                 let root = walk.root();
                 listed = document::group(&mut own, &meta.attributes, Some(meta.format), root).series;
             }
-            part.join(Part { findings: own.findings, nodes: 1 });
+            part.join(NodeParts { findings: own.findings, nodes: 1 });
         }
-        Look::Broken(why) => sink.must("V36", "", format!("OME cannot be read: {why}"), "a group OME"),
-        Look::Array(_) => sink.must("V36", "", "an array OME", "a group OME"),
-        Look::Absent => {}
+        NodeFound::Broken(why) => sink.must("V36", "", format!("OME cannot be read: {why}"), "a group OME"),
+        NodeFound::Array(_) => sink.must("V36", "", "an array OME", "a group OME"),
+        NodeFound::Absent => {}
     }
     let key = join(&folder, XML);
     let xml = walk.zarr.store().get(&key, None).await?;
@@ -43,7 +43,7 @@ pub(super) async fn check(walk: &Walk<'_>, path: &str, is_plate: bool) -> Result
             None
         }
         Some(bytes) => {
-            let mut own = Sink::new(&folder, walk.judged);
+            let mut own = FindingSink::new(&folder, walk.judged);
             let images = read(&mut own, bytes);
             part.findings.append(&mut own.findings);
             images
@@ -51,13 +51,13 @@ pub(super) async fn check(walk: &Walk<'_>, path: &str, is_plate: bool) -> Result
     };
     let mut found: Vec<(String, Option<Facts>)> = Vec::new();
     if let Some(listed) = &listed {
-        let mut own = Sink::new(&folder, walk.judged);
+        let mut own = FindingSink::new(&folder, walk.judged);
         for (place, name) in listed {
             let node = join(path, name.trim_matches('/'));
             if is_plate {
                 // The plate's walk has looked at its fields.
                 let look = walk.look(&node).await?;
-                if matches!(look, Look::Absent) {
+                if matches!(look, NodeFound::Absent) {
                     let found = format!("{name:?}, where there is nothing");
                     walk.lacking(&mut own, "V36", place, &look, found, "the path of an image");
                 }
@@ -85,7 +85,7 @@ pub(super) async fn check(walk: &Walk<'_>, path: &str, is_plate: bool) -> Result
     if let Some(images) = &images
         && images.len() == found.len()
     {
-        let mut own = Sink::new(&folder, walk.judged);
+        let mut own = FindingSink::new(&folder, walk.judged);
         for (i, (size, (place, facts))) in images.iter().zip(&found).enumerate() {
             order(&mut own, i, size, place, facts.as_ref());
         }
@@ -97,15 +97,15 @@ pub(super) async fn check(walk: &Walk<'_>, path: &str, is_plate: bool) -> Result
 
 /// The images 0, 1, 2 and so on; a gap in the numbers is a fault.
 async fn numbered(
-    walk: &Walk<'_>,
+    walk: &CheckWalk<'_>,
     path: &str,
-    sink: &mut Sink,
-    part: &mut Part,
+    sink: &mut FindingSink,
+    part: &mut NodeParts,
 ) -> Result<Vec<(String, Option<Facts>)>> {
     let mut found = Vec::new();
     for number in 0u64.. {
         let node = join(path, &number.to_string());
-        if matches!(walk.look(&node).await?, Look::Absent) {
+        if matches!(walk.look(&node).await?, NodeFound::Absent) {
             break;
         }
         found.push((String::new(), walk.needed_image(&node, "V36", "", sink, part).await?));
@@ -131,7 +131,7 @@ async fn numbered(
 type Sizes = Vec<(&'static str, u64)>;
 
 /// The images of OME-XML with their sizes; `None` if it is no XML.
-fn read(sink: &mut Sink, bytes: &[u8]) -> Option<Vec<Sizes>> {
+fn read(sink: &mut FindingSink, bytes: &[u8]) -> Option<Vec<Sizes>> {
     let text = String::from_utf8_lossy(bytes);
     let mut reader = Reader::from_str(&text);
     let mut images: Vec<Sizes> = Vec::new();
@@ -187,7 +187,7 @@ fn read(sink: &mut Sink, bytes: &[u8]) -> Option<Vec<Sizes>> {
 }
 
 /// Whether an image is the one that OME-XML has at its place, by its sizes.
-fn order(sink: &mut Sink, i: usize, sizes: &Sizes, place: &str, facts: Option<&Facts>) {
+fn order(sink: &mut FindingSink, i: usize, sizes: &Sizes, place: &str, facts: Option<&Facts>) {
     let Some(facts) = facts else { return };
     for (axis, size) in sizes {
         if let Some(found) = facts.size(axis).filter(|n| n != size) {

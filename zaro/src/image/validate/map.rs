@@ -1,7 +1,7 @@
 //! One transformation of 0.6, whatever its type: V37.
 
 use super::labels::is_integer;
-use super::report::{Sink, Spot, nth};
+use super::report::{FindingSink, Spot, nth};
 use super::transforms::positive;
 use crate::format::text::plural;
 use crate::meta::Json;
@@ -20,7 +20,7 @@ impl Dimensions {
     }
 
     /// Both ends have the same number of axes.
-    fn same(self, sink: &mut Sink, map: &Spot<'_>) {
+    fn same(self, sink: &mut FindingSink, map: &Spot<'_>) {
         if let (Some(a), Some(b)) = (self.input, self.output)
             && a != b
         {
@@ -31,7 +31,7 @@ impl Dimensions {
 
 /// A node that holds the parameters of a transformation.
 #[derive(Debug, Clone)]
-pub(super) struct Target {
+pub(super) struct ParameterNode {
     pub(super) place: String,
     pub(super) path: String,
     /// The shape of the matrix, as far as it is known; `None` for a field.
@@ -43,10 +43,10 @@ const ROUNDED: f64 = 1e-3;
 
 /// Checks a transformation, and says how many axes come out of it.
 pub(super) fn check(
-    sink: &mut Sink,
+    sink: &mut FindingSink,
     map: &Spot<'_>,
     ends: Dimensions,
-    targets: &mut Vec<Target>,
+    targets: &mut Vec<ParameterNode>,
 ) -> Option<usize> {
     if !sink.object("V37", map, "an object with a type") {
         return ends.output;
@@ -93,7 +93,7 @@ pub(super) fn check(
         Some("displacements" | "coordinates") => {
             let path = map.get("path");
             if let Some(text) = sink.text("V37", &path, "the path of the field, a string") {
-                targets.push(Target { place: path.place, path: text.to_owned(), matrix: None });
+                targets.push(ParameterNode { place: path.place, path: text.to_owned(), matrix: None });
             }
             let how = map.get("interpolation");
             if how.is_some() && !matches!(how.text(), Some("nearest" | "linear" | "cubic" | "bspline-cubic"))
@@ -111,7 +111,7 @@ pub(super) fn check(
     }
 }
 
-fn inner(sink: &mut Sink, map: &Spot<'_>, ends: Dimensions, targets: &mut Vec<Target>) {
+fn inner(sink: &mut FindingSink, map: &Spot<'_>, ends: Dimensions, targets: &mut Vec<ParameterNode>) {
     if map.is_some() {
         check(sink, map, ends, targets);
     } else {
@@ -120,14 +120,14 @@ fn inner(sink: &mut Sink, map: &Spot<'_>, ends: Dimensions, targets: &mut Vec<Ta
 }
 
 /// A list has as many numbers as there are axes, if both are known; whether it has not.
-fn as_many(sink: &mut Sink, list: &Spot<'_>, count: Option<usize>, axes: Option<usize>) -> bool {
+fn as_many(sink: &mut FindingSink, list: &Spot<'_>, count: Option<usize>, axes: Option<usize>) -> bool {
     let Some((count, n)) = count.zip(axes).filter(|(count, n)| count != n) else { return false };
     sink.must("V37", list, format!("{} for {n} axes", plural(count, "number")), "as many numbers as axes");
     true
 }
 
 /// A list of axis numbers, each at most once and below `below`.
-fn indices(sink: &mut Sink, list: &Spot<'_>, below: Option<usize>) -> Option<Vec<usize>> {
+fn indices(sink: &mut FindingSink, list: &Spot<'_>, below: Option<usize>) -> Option<Vec<usize>> {
     let number = |v: &Json| v.as_u64().filter(|_| is_integer(v)).and_then(|n| usize::try_from(n).ok());
     let found = list.items().and_then(|items| items.iter().map(number).collect::<Option<Vec<usize>>>());
     if found.is_none() {
@@ -146,7 +146,7 @@ fn indices(sink: &mut Sink, list: &Spot<'_>, below: Option<usize>) -> Option<Vec
     Some(found)
 }
 
-fn projection(sink: &mut Sink, map: &Spot<'_>, ends: Dimensions) -> Option<usize> {
+fn projection(sink: &mut FindingSink, map: &Spot<'_>, ends: Dimensions) -> Option<usize> {
     let lists = [(map.get("droppedInputs"), ends.input), (map.get("createdOutputs"), ends.output)];
     if lists.iter().all(|(list, _)| !list.is_some()) {
         sink.must("V37", map, "nothing to do", "droppedInputs, createdOutputs or both");
@@ -169,11 +169,11 @@ fn projection(sink: &mut Sink, map: &Spot<'_>, ends: Dimensions) -> Option<usize
 }
 
 fn matrix(
-    sink: &mut Sink,
+    sink: &mut FindingSink,
     map: &Spot<'_>,
     name: &str,
     ends: Dimensions,
-    targets: &mut Vec<Target>,
+    targets: &mut Vec<ParameterNode>,
 ) -> Option<usize> {
     let is_rotation = name == "rotation";
     let mut wanted =
@@ -186,7 +186,11 @@ fn matrix(
         }
         (None, Some(_)) => {
             if let Some(text) = sink.text("V37", &path, "the path of an array, a string") {
-                targets.push(Target { place: path.place, path: text.to_owned(), matrix: Some(wanted) });
+                targets.push(ParameterNode {
+                    place: path.place,
+                    path: text.to_owned(),
+                    matrix: Some(wanted),
+                });
             }
             return ends.output;
         }
@@ -218,7 +222,7 @@ fn matrix(
 }
 
 /// A rotation is orthonormal, and does not mirror.
-fn rotation(sink: &mut Sink, rows: &[Vec<f64>], list: &Spot<'_>) {
+fn rotation(sink: &mut FindingSink, rows: &[Vec<f64>], list: &Spot<'_>) {
     for (i, a) in rows.iter().enumerate() {
         for (j, b) in rows.iter().enumerate().skip(i) {
             let product: f64 = a.iter().zip(b).map(|(x, y)| x * y).sum();
@@ -265,7 +269,12 @@ fn determinant(mut rows: Vec<Vec<f64>>) -> f64 {
     product
 }
 
-fn sequence(sink: &mut Sink, map: &Spot<'_>, ends: Dimensions, targets: &mut Vec<Target>) -> Option<usize> {
+fn sequence(
+    sink: &mut FindingSink,
+    map: &Spot<'_>,
+    ends: Dimensions,
+    targets: &mut Vec<ParameterNode>,
+) -> Option<usize> {
     let steps = sink.some("V37", &map.get("transformations"), "a list of transformations");
     let Some(steps) = steps else { return ends.output };
     let mut now = ends.input;
@@ -281,10 +290,10 @@ fn sequence(sink: &mut Sink, map: &Spot<'_>, ends: Dimensions, targets: &mut Vec
 }
 
 fn by_dimension(
-    sink: &mut Sink,
+    sink: &mut FindingSink,
     map: &Spot<'_>,
     ends: Dimensions,
-    targets: &mut Vec<Target>,
+    targets: &mut Vec<ParameterNode>,
 ) -> Option<usize> {
     let list = map.get("transformations");
     let parts = sink.some("V37", &list, "a list of transformations with their axes");

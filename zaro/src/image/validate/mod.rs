@@ -28,7 +28,7 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::group::Zarr;
-use crate::image::version::{self, Stated, Version};
+use crate::image::version::{self, ImageVersion, Stated};
 use crate::meta::{Format, Json};
 
 pub use report::{Finding as ImageFinding, Level as FindingLevel, Report as ImageReport};
@@ -38,7 +38,7 @@ pub use rules::{RULES, Rule};
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// The version whose rules are applied, whatever the documents say.
-    pub version: Option<Version>,
+    pub version: Option<ImageVersion>,
     /// Nodes that are not there at all are no fault: trees of which only some documents were kept.
     pub metadata_only: bool,
 }
@@ -46,13 +46,13 @@ pub struct Options {
 /// Which rules are applied to a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Judged {
-    version: Version,
+    version: ImageVersion,
     /// The document is of a version after the last that is known here, and judged by that as far as is sensible.
     newer: bool,
 }
 
 impl Judged {
-    fn new(version: Version) -> Self {
+    fn new(version: ImageVersion) -> Self {
         Self { version, newer: false }
     }
 }
@@ -93,10 +93,10 @@ pub fn validate_attributes(attributes: &Json, options: &Options) -> ImageReport 
     let format = if attributes.get("ome").is_some() { Format::V3 } else { Format::V2 };
     let judged = judged(&stated, options, || match (format, attributes.get("multiscales")) {
         // Nothing tells; the last version of this form has the most rules.
-        (Format::V2, None) => Version::V04,
+        (Format::V2, None) => ImageVersion::V04,
         _ => version::assumed(attributes, format, None, false),
     });
-    let mut sink = report::Sink::new("", judged);
+    let mut sink = report::FindingSink::new("", judged);
     document::group(&mut sink, attributes, None, None);
     if !document::carries(attributes) {
         let wanted = "multiscales, plate, well, labels, image-label, series, scene or bioformats2raw.layout";
@@ -106,13 +106,13 @@ pub fn validate_attributes(attributes: &Json, options: &Options) -> ImageReport 
 }
 
 /// The rules for a document that states `stated`.
-fn judged(stated: &Stated, options: &Options, assumed: impl FnOnce() -> Version) -> Judged {
+fn judged(stated: &Stated, options: &Options, assumed: impl FnOnce() -> ImageVersion) -> Judged {
     if let Some(version) = options.version {
         return Judged::new(version);
     }
     match stated {
         Stated::Known(version, _) => Judged::new(*version),
-        Stated::Unknown(text) if is_newer(text) => Judged { version: Version::V06, newer: true },
+        Stated::Unknown(text) if is_newer(text) => Judged { version: ImageVersion::V06, newer: true },
         Stated::Unknown(_) | Stated::Nothing => Judged::new(assumed()),
     }
 }

@@ -1,21 +1,21 @@
 //! `omero`: V23, and V24 as far as the document tells.
 
-use super::report::{BOOL, Level, STRING, Sink, Spot, nth};
+use super::report::{BOOL, FindingSink, Level, STRING, Spot, nth};
 use crate::image::model::Family;
-use crate::image::version::Version;
+use crate::image::version::ImageVersion;
 
 /// V23 and V24 of a document.
-pub(super) fn omero(sink: &mut Sink, omero: &Spot<'_>) {
+pub(super) fn omero(sink: &mut FindingSink, omero: &Spot<'_>) {
     // What is missing: the first versions only advised it, 0.4 requires it, and the schemas of 0.5 and 0.6 gave colour
     // and window up again.
     let (list_level, missing) = match sink.judged.version {
-        Version::Seed => (Level::Lint, Level::Lint),
-        Version::V01 | Version::V02 | Version::V03 => (Level::Should, Level::Should),
-        Version::V04 => (Level::Must, Level::Must),
-        Version::V05 | Version::V06 => (Level::Must, Level::Should),
+        ImageVersion::Seed => (Level::Lint, Level::Lint),
+        ImageVersion::V01 | ImageVersion::V02 | ImageVersion::V03 => (Level::Should, Level::Should),
+        ImageVersion::V04 => (Level::Must, Level::Must),
+        ImageVersion::V05 | ImageVersion::V06 => (Level::Must, Level::Should),
     };
     // What is there, but wrong, is wrong in every version with a schema.
-    let wrong = if sink.judged.version == Version::Seed { Level::Should } else { Level::Must };
+    let wrong = if sink.judged.version == ImageVersion::Seed { Level::Should } else { Level::Must };
     if omero.members().is_none() {
         sink.add("V23", wrong, omero, omero.show(), "an object with channels");
         return;
@@ -43,7 +43,7 @@ pub(super) fn omero(sink: &mut Sink, omero: &Spot<'_>) {
     }
 }
 
-fn channel(sink: &mut Sink, channel: &Spot<'_>, wrong: Level, missing: Level) {
+fn channel(sink: &mut FindingSink, channel: &Spot<'_>, wrong: Level, missing: Level) {
     if channel.members().is_none() {
         sink.add("V23", wrong, channel, channel.show(), "an object");
         return;
@@ -71,7 +71,7 @@ fn channel(sink: &mut Sink, channel: &Spot<'_>, wrong: Level, missing: Level) {
     }
 }
 
-fn window(sink: &mut Sink, window: &Spot<'_>, wrong: Level, missing: Level) {
+fn window(sink: &mut FindingSink, window: &Spot<'_>, wrong: Level, missing: Level) {
     if window.members().is_none() {
         let level = if window.is_some() { wrong } else { missing };
         sink.add("V23", level, window, window.show(), "a window, an object: min, max, start, end");

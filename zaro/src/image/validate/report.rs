@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{Judged, Options, text_of};
 use crate::error::{Hint, redacted};
-use crate::image::version::{Stated, Version};
+use crate::image::version::{ImageVersion, Stated};
 use crate::meta::Json;
 use crate::meta::path::shown;
 
@@ -89,7 +89,7 @@ impl fmt::Display for Finding {
 #[derive(Debug, Clone)]
 pub struct Report {
     /// The version whose rules were applied to the top.
-    pub version: Version,
+    pub version: ImageVersion,
     /// The version as the document has it, if it states one.
     pub stated: Option<String>,
     /// Whether the version was asked for, not read.
@@ -148,20 +148,20 @@ impl Report {
 
 /// Where the findings of one node go, and the rules it is judged by.
 #[derive(Debug)]
-pub(super) struct Sink {
+pub(super) struct FindingSink {
     node: String,
     pub(super) judged: Judged,
     pub(super) findings: Vec<Finding>,
 }
 
-impl Sink {
+impl FindingSink {
     /// For the node at the key form `path`.
     pub(super) fn new(path: &str, judged: Judged) -> Self {
         Self { node: shown(path), judged, findings: Vec::new() }
     }
 
     /// Whether the rules are those of `version` or of a later one.
-    pub(super) fn since(&self, version: Version) -> bool {
+    pub(super) fn since(&self, version: ImageVersion) -> bool {
         self.judged.version >= version
     }
 
@@ -272,7 +272,7 @@ impl Sink {
 
 macro_rules! levels {
     ($($name:ident $level:ident),*) => {
-        impl Sink {
+        impl FindingSink {
             $(pub(super) fn $name(
                 &mut self,
                 rule: &'static str,

@@ -1,13 +1,13 @@
 //! Coordinate systems of 0.6, how they hang together, and scenes: V37.
 
 use super::axes;
-use super::image::{Pyramid, SeenLevel, TRANSFORMS};
+use super::image::{CheckedPyramid, SeenLevel, TRANSFORMS};
 use super::map::{self, Dimensions};
-use super::report::{Sink, Spot, at, nth, quoted};
+use super::report::{FindingSink, Spot, at, nth, quoted};
 use super::transforms::Placed;
 use crate::error::Hint;
 
-pub(super) use super::map::Target;
+pub(super) use super::map::ParameterNode;
 
 /// A coordinate system that a transformation of a scene refers to in an image.
 #[derive(Debug, Clone)]
@@ -19,10 +19,10 @@ pub(super) struct Reference {
 
 /// The systems, levels and transformations of a multiscale.
 pub(super) fn multiscale(
-    sink: &mut Sink,
+    sink: &mut FindingSink,
     multiscale: &Spot<'_>,
     datasets: &[Spot<'_>],
-    pyramid: &mut Pyramid,
+    pyramid: &mut CheckedPyramid,
 ) {
     if multiscale.has("axes") && !multiscale.has("coordinateSystems") {
         sink.must("V9", &multiscale.get("axes"), "axes, as up to 0.5", "coordinateSystems with axes");
@@ -80,10 +80,10 @@ pub(super) fn multiscale(
 
 /// Checks a transformation between two ends, named and with the number of their axes, and answers with their names.
 fn transformation(
-    sink: &mut Sink,
+    sink: &mut FindingSink,
     map: &Spot<'_>,
     ends: [Option<(String, Option<usize>)>; 2],
-    targets: &mut Vec<Target>,
+    targets: &mut Vec<ParameterNode>,
 ) -> Option<(String, String)> {
     let [input, output] = ends.each_ref().map(|end| end.as_ref().and_then(|(_, size)| *size));
     map::check(sink, map, Dimensions { input, output }, targets);
@@ -92,7 +92,7 @@ fn transformation(
 }
 
 /// The number of axes of the system `name`, which must be there.
-fn known(sink: &mut Sink, name: &str, spot: &Spot<'_>, systems: &[(String, usize)]) -> Option<usize> {
+fn known(sink: &mut FindingSink, name: &str, spot: &Spot<'_>, systems: &[(String, usize)]) -> Option<usize> {
     let found = systems.iter().find(|(n, _)| n == name).map(|(_, size)| *size);
     if found.is_none() {
         let wanted = format!("one of {}", quoted(systems.iter().map(|(n, _)| n)));
@@ -101,7 +101,7 @@ fn known(sink: &mut Sink, name: &str, spot: &Spot<'_>, systems: &[(String, usize
     found
 }
 
-fn systems(sink: &mut Sink, list: &Spot<'_>, image: bool) -> Vec<(String, Vec<axes::SeenAxis>)> {
+fn systems(sink: &mut FindingSink, list: &Spot<'_>, image: bool) -> Vec<(String, Vec<axes::SeenAxis>)> {
     let wanted = "a list of coordinate systems with axes";
     let items = if image { sink.some("V9", list, wanted) } else { sink.items("V9", list, wanted) };
     let mut all: Vec<(String, Vec<axes::SeenAxis>)> = Vec::new();
@@ -126,7 +126,7 @@ fn systems(sink: &mut Sink, list: &Spot<'_>, image: bool) -> Vec<(String, Vec<ax
 
 /// The transformation of a dataset, and the system it leads to.
 fn level(
-    sink: &mut Sink,
+    sink: &mut FindingSink,
     list: &Spot<'_>,
     path: Option<&str>,
     systems: &[(String, usize)],
@@ -187,7 +187,7 @@ fn level(
 }
 
 /// The name of the system at one end of a transformation.
-fn end_name(sink: &mut Sink, map: &Spot<'_>, side: &str) -> Option<String> {
+fn end_name(sink: &mut FindingSink, map: &Spot<'_>, side: &str) -> Option<String> {
     let end = map.get(side);
     let name = end.get("name").text();
     if name.is_none() {
@@ -200,11 +200,11 @@ fn end_name(sink: &mut Sink, map: &Spot<'_>, side: &str) -> Option<String> {
 }
 
 /// The entries of a list of transformations.
-fn entries<'a>(sink: &mut Sink, list: &Spot<'a>) -> Vec<Spot<'a>> {
+fn entries<'a>(sink: &mut FindingSink, list: &Spot<'a>) -> Vec<Spot<'a>> {
     sink.some("V37", list, "a list with at least one transformation").unwrap_or_default()
 }
 
-fn names_are_unique(sink: &mut Sink, list: &Spot<'_>) {
+fn names_are_unique(sink: &mut FindingSink, list: &Spot<'_>) {
     let mut seen: Vec<&str> = Vec::new();
     for (i, item) in list.items().unwrap_or_default().iter().enumerate() {
         let name = Spot::new(item.get("name"), at(&nth(&list.place, i), "name"));
@@ -223,7 +223,7 @@ fn names_are_unique(sink: &mut Sink, list: &Spot<'_>) {
 
 /// Says which systems cannot be reached from the first, or from those in `reached`.
 fn connected(
-    sink: &mut Sink,
+    sink: &mut FindingSink,
     systems: &[(String, usize)],
     edges: &[(String, String)],
     mut reached: Vec<String>,
@@ -252,7 +252,7 @@ fn connected(
 }
 
 /// `scene` of a group: the systems of images that it refers to, and nodes with parameters.
-pub(super) fn scene(sink: &mut Sink, scene: &Spot<'_>) -> (Vec<Reference>, Vec<Target>) {
+pub(super) fn scene(sink: &mut FindingSink, scene: &Spot<'_>) -> (Vec<Reference>, Vec<ParameterNode>) {
     let (mut references, mut targets) = (Vec::new(), Vec::new());
     if !sink.object("V37", scene, "an object with coordinateTransformations") {
         return (references, targets);

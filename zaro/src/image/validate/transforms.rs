@@ -1,8 +1,8 @@
 //! Scales and translations of 0.4 and 0.5: V16 to V18.
 
-use super::report::{Level, Sink, Spot, nth};
+use super::report::{FindingSink, Level, Spot, nth};
 use crate::format::text::plural;
-use crate::image::version::Version;
+use crate::image::version::ImageVersion;
 
 /// A scale and a translation, as far as they were understood.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -12,7 +12,12 @@ pub(super) struct Placed {
 }
 
 /// The transformations of a dataset (V16) or of a multiscale (V17): one scale, then at most one translation.
-pub(super) fn list(sink: &mut Sink, rule: &'static str, list: &Spot<'_>, rank: Option<usize>) -> Placed {
+pub(super) fn list(
+    sink: &mut FindingSink,
+    rule: &'static str,
+    list: &Spot<'_>,
+    rank: Option<usize>,
+) -> Placed {
     let mut placed = Placed::default();
     let Some(items) = sink.items(rule, list, "a list with a scale, and perhaps a translation") else {
         return placed;
@@ -51,7 +56,7 @@ pub(super) fn list(sink: &mut Sink, rule: &'static str, list: &Spot<'_>, rank: O
 
 /// The numbers of a transformation, one per axis.
 fn vector(
-    sink: &mut Sink,
+    sink: &mut FindingSink,
     rule: &'static str,
     item: &Spot<'_>,
     name: &str,
@@ -74,9 +79,9 @@ fn vector(
 }
 
 /// V18: scales are finite and greater than zero.
-pub(super) fn positive(sink: &mut Sink, scale: Option<&[f64]>, place: &str) {
+pub(super) fn positive(sink: &mut FindingSink, scale: Option<&[f64]>, place: &str) {
     // Negative numbers are in use, to mirror an axis; 0.6 ended that.
-    let level = if sink.since(Version::V06) { Level::Must } else { Level::Lint };
+    let level = if sink.since(ImageVersion::V06) { Level::Must } else { Level::Lint };
     for (i, x) in scale.unwrap_or_default().iter().enumerate() {
         if !(x.is_finite() && *x > 0.0) {
             sink.add("V18", level, nth(place, i), x.to_string(), "a finite number greater than 0");

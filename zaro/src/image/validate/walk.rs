@@ -7,14 +7,14 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use super::arrays::{self, Facts};
 use super::document::{self, Seen};
 use super::hcs::{SeenField, SeenPlate};
-use super::report::{Finding, Level, Report, Sink, Spot, at, quoted};
-use super::systems::Target;
+use super::report::{Finding, FindingSink, Level, Report, Spot, at, quoted};
+use super::systems::ParameterNode;
 use super::{Judged, Options, judged, labels, layout, text_of};
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::Zarr;
 use crate::image::find;
 use crate::image::parse;
-use crate::image::version::{self, Stated, Version};
+use crate::image::version::{self, ImageVersion, Stated};
 use crate::meta::path::{join, shown};
 use crate::meta::{ArrayMeta, DataType, Format, GroupMeta, Json, NodeMeta};
 use crate::num::u64_of;
@@ -25,7 +25,7 @@ const AT_ONCE: usize = 16;
 
 /// What is at a path.
 #[derive(Debug)]
-pub(super) enum Look {
+pub(super) enum NodeFound {
     Array(Box<ArrayMeta>),
     Group(Box<GroupMeta>),
     Absent,
@@ -33,7 +33,7 @@ pub(super) enum Look {
     Broken(String),
 }
 
-impl Look {
+impl NodeFound {
     /// In words, for a finding.
     fn found(&self) -> String {
         match self {
@@ -57,7 +57,7 @@ impl Look {
 
 /// Everything that stays the same on the way through a hierarchy.
 #[derive(Debug)]
-pub(super) struct Walk<'a> {
+pub(super) struct CheckWalk<'a> {
     pub(super) zarr: &'a Zarr,
     pub(super) options: &'a Options,
     /// The rules of the top.
@@ -70,13 +70,13 @@ pub(super) struct Walk<'a> {
 
 /// What was found at a node and below it.
 #[derive(Debug, Default)]
-pub(super) struct Part {
+pub(super) struct NodeParts {
     pub(super) findings: Vec<Finding>,
     pub(super) nodes: usize,
 }
 
-impl Part {
-    fn of(sink: Sink) -> Self {
+impl NodeParts {
+    fn of(sink: FindingSink) -> Self {
         Self { findings: sink.findings, nodes: 1 }
     }
 
@@ -88,7 +88,7 @@ impl Part {
 
 /// Why an image is looked at.
 #[derive(Debug, Clone, Copy)]
-enum Role<'a> {
+enum ImageRole<'a> {
     /// For itself.
     Image,
     /// As a label of the image whose arrays are known.
@@ -117,7 +117,7 @@ pub(super) async fn validate(zarr: &Zarr, path: &str, options: &Options) -> Resu
         Stated::Known(..) if options.version.is_none() => Judged::new(found),
         _ => judged(&stated, options, || found),
     };
-    let walk = Walk { zarr, options, judged, stated: text_of(&stated), format: meta.format };
+    let walk = CheckWalk { zarr, options, judged, stated: text_of(&stated), format: meta.format };
     let part = walk.top(&path, &meta).await?;
     Ok(Report::new(judged, &stated, options, part.nodes, part.findings))
 }
@@ -140,9 +140,9 @@ pub(super) fn resolve(base: &str, path: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-impl Walk<'_> {
+impl CheckWalk<'_> {
     /// What is at a path. Faults of the store are errors; those of documents are not.
-    pub(super) async fn look(&self, path: &str) -> Result<Look> {
+    pub(super) async fn look(&self, path: &str) -> Result<NodeFound> {
         let found = match self.zarr.key_of(path) {
             // Also what is of the other version of Zarr, which readers do not look for.
             Ok(path) => match self.zarr.direct_node(&path).await {
@@ -153,20 +153,20 @@ impl Walk<'_> {
             Err(e) => Err(e),
         };
         match found {
-            Ok(None) => Ok(Look::Absent),
+            Ok(None) => Ok(NodeFound::Absent),
             Ok(Some(node)) => Ok(match node.meta {
-                NodeMeta::Array(meta) => Look::Array(Box::new(meta)),
-                NodeMeta::Group(meta) => Look::Group(Box::new(meta)),
+                NodeMeta::Array(meta) => NodeFound::Array(Box::new(meta)),
+                NodeMeta::Group(meta) => NodeFound::Group(Box::new(meta)),
             }),
             Err(e) if matches!(e.kind(), ErrorKind::Invalid | ErrorKind::Unsupported | ErrorKind::Usage) => {
-                Ok(Look::Broken(e.message().to_owned()))
+                Ok(NodeFound::Broken(e.message().to_owned()))
             }
             Err(e) => Err(e),
         }
     }
 
     /// V3: a node of the other version of Zarr than the top.
-    pub(super) fn other_format(&self, sink: &mut Sink, format: Format) {
+    pub(super) fn other_format(&self, sink: &mut FindingSink, format: Format) {
         let found = format!("Zarr v{} below Zarr v{}", format.number(), self.format.number());
         sink.must("V3", "", found, "one version of Zarr in the whole hierarchy");
     }
@@ -178,13 +178,13 @@ impl Walk<'_> {
 
     /// The rules for a group below the top.
     pub(super) fn judged_below(&self, attributes: &Json) -> Judged {
-        if self.judged.version >= Version::V05 || self.options.version.is_some() {
+        if self.judged.version >= ImageVersion::V05 || self.options.version.is_some() {
             return self.judged;
         }
         match version::stated(attributes) {
-            Stated::Known(version, _) if version < Version::V05 => {
+            Stated::Known(version, _) if version < ImageVersion::V05 => {
                 // What is called 0.1 below the seed is the seed's.
-                let is_seed = self.judged.version == Version::Seed && version == Version::V01;
+                let is_seed = self.judged.version == ImageVersion::Seed && version == ImageVersion::V01;
                 if is_seed { self.judged } else { Judged::new(version) }
             }
             _ => self.judged,
@@ -192,9 +192,9 @@ impl Walk<'_> {
     }
 
     /// The document of a group; `top` says that it is the first.
-    fn document(&self, path: &str, meta: &GroupMeta, top: bool) -> (Sink, Seen) {
+    fn document(&self, path: &str, meta: &GroupMeta, top: bool) -> (FindingSink, Seen) {
         let judged = if top { self.judged } else { self.judged_below(&meta.attributes) };
-        let mut sink = Sink::new(path, judged);
+        let mut sink = FindingSink::new(path, judged);
         let root = if top { None } else { self.stated.as_deref() };
         let format = if top || meta.format == self.format { Some(meta.format) } else { None };
         if !top && meta.format != self.format {
@@ -204,17 +204,17 @@ impl Walk<'_> {
         (sink, seen)
     }
 
-    async fn top(&self, path: &str, meta: &GroupMeta) -> Result<Part> {
+    async fn top(&self, path: &str, meta: &GroupMeta) -> Result<NodeParts> {
         let (ome, _) = document::home(&meta.attributes);
         let mut part = if ome.get("multiscales").is_some() {
-            self.image(path, meta, true, Role::Image).await?.0
+            self.image(path, meta, true, ImageRole::Image).await?.0
         } else {
             let (mut sink, seen) = self.document(path, meta, true);
             self.targets(path, &seen.targets, &mut sink).await?;
-            Part::of(sink)
+            NodeParts::of(sink)
         };
         // The document was checked; only what it leads to is of interest now.
-        let (Sink { judged, .. }, seen) = self.document(path, meta, true);
+        let (FindingSink { judged, .. }, seen) = self.document(path, meta, true);
         if let Some(plate) = &seen.plate {
             part.join(self.plate(path, plate, seen.base).await?);
         }
@@ -240,8 +240,8 @@ impl Walk<'_> {
         path: &str,
         rule: &'static str,
         place: &str,
-        sink: &mut Sink,
-        part: &mut Part,
+        sink: &mut FindingSink,
+        part: &mut NodeParts,
     ) -> Result<Option<Facts>> {
         let look = self.look(path).await?;
         let Some(meta) = look.image() else {
@@ -249,7 +249,7 @@ impl Walk<'_> {
             self.lacking(sink, rule, place, &look, found, "an image: a group with multiscales");
             return Ok(None);
         };
-        let (image, facts) = self.image(path, meta, false, Role::Image).await?;
+        let (image, facts) = self.image(path, meta, false, ImageRole::Image).await?;
         part.join(image);
         Ok(Some(facts))
     }
@@ -257,20 +257,26 @@ impl Walk<'_> {
     /// A finding about what is at a path instead of what is wanted; what is not there at all may be no fault.
     pub(super) fn lacking(
         &self,
-        sink: &mut Sink,
+        sink: &mut FindingSink,
         rule: &'static str,
         place: &str,
-        look: &Look,
+        look: &NodeFound,
         found: impl Into<String>,
         wanted: impl Into<String>,
     ) {
-        if !(matches!(look, Look::Absent) && self.options.metadata_only) {
+        if !(matches!(look, NodeFound::Absent) && self.options.metadata_only) {
             sink.must(rule, place, found, wanted);
         }
     }
 
     /// An image: its document, its arrays, its labels.
-    async fn image(&self, path: &str, meta: &GroupMeta, top: bool, role: Role<'_>) -> Result<(Part, Facts)> {
+    async fn image(
+        &self,
+        path: &str,
+        meta: &GroupMeta,
+        top: bool,
+        role: ImageRole<'_>,
+    ) -> Result<(NodeParts, Facts)> {
         let (mut sink, seen) = self.document(path, meta, top);
         let judged = sink.judged;
         let mut below = Vec::new();
@@ -286,19 +292,19 @@ impl Walk<'_> {
         if let (Some(source), Some(label)) = (&seen.source, ome.get("image-label")) {
             self.source(path, source, label, &at(base, "image-label.source.image"), &mut sink).await?;
         }
-        if ome.get("image-label").is_some() || matches!(role, Role::Label(_)) {
+        if ome.get("image-label").is_some() || matches!(role, ImageRole::Label(_)) {
             label_types(&mut sink, &facts, &seen);
         }
-        if let Role::Label(image) = role {
-            if ome.get("image-label").is_none() && judged.version >= Version::V04 {
+        if let ImageRole::Label(image) = role {
+            if ome.get("image-label").is_none() && judged.version >= ImageVersion::V04 {
                 sink.should("V31", at(base, "image-label"), "nothing", "an object with colors");
             }
             sizes(&mut sink, &facts, image, &seen);
         }
-        let mut part = Part::of(sink);
+        let mut part = NodeParts::of(sink);
         part.findings.extend(below);
         part.nodes = part.nodes.saturating_add(nodes);
-        if matches!(role, Role::Image) {
+        if matches!(role, ImageRole::Image) {
             part.join(self.labels(path, &facts, judged).await?);
             part.join(self.masks(path, &facts, judged).await?);
         }
@@ -312,7 +318,7 @@ impl Walk<'_> {
         source: &str,
         label: &Json,
         place: &str,
-        sink: &mut Sink,
+        sink: &mut FindingSink,
     ) -> Result<()> {
         // What lies outside of what was opened cannot be looked at.
         let Some(image) = resolve(path, source) else { return Ok(()) };
@@ -327,14 +333,14 @@ impl Walk<'_> {
     }
 
     /// V37: arrays and fields that transformations take their parameters from.
-    async fn targets(&self, path: &str, targets: &[Target], sink: &mut Sink) -> Result<()> {
+    async fn targets(&self, path: &str, targets: &[ParameterNode], sink: &mut FindingSink) -> Result<()> {
         for target in targets {
             let Some(node) = resolve(path, target.path.trim_start_matches('/')) else { continue };
             let look = self.look(&node).await?;
             let found = format!("{:?}, where there is {}", target.path, look.found());
             let wanted = match (&look, target.matrix) {
-                (Look::Absent | Look::Broken(_), _) => "a node with parameters".to_owned(),
-                (Look::Array(meta), Some([rows, columns])) => {
+                (NodeFound::Absent | NodeFound::Broken(_), _) => "a node with parameters".to_owned(),
+                (NodeFound::Array(meta), Some([rows, columns])) => {
                     let fits = |n: Option<&u64>, w: Option<usize>| w.is_none_or(|w| n == Some(&u64_of(w)));
                     let shape = &meta.shape;
                     if shape.len() == 2 && fits(shape.first(), rows) && fits(shape.get(1), columns) {
@@ -346,8 +352,8 @@ impl Walk<'_> {
                     sink.must("V37", target.place.as_str(), found, wanted);
                     continue;
                 }
-                (Look::Group(_), Some(_)) => "an array with a matrix".to_owned(),
-                (Look::Array(_) | Look::Group(_), None) => continue,
+                (NodeFound::Group(_), Some(_)) => "an array with a matrix".to_owned(),
+                (NodeFound::Array(_) | NodeFound::Group(_), None) => continue,
             };
             self.lacking(sink, "V37", &target.place, &look, found, wanted);
         }
@@ -355,18 +361,18 @@ impl Walk<'_> {
     }
 
     /// V25: the labels of an image.
-    async fn labels(&self, path: &str, image: &Facts, judged: Judged) -> Result<Part> {
+    async fn labels(&self, path: &str, image: &Facts, judged: Judged) -> Result<NodeParts> {
         let folder = join(path, "labels");
         let look = self.look(&folder).await?;
-        let Look::Group(meta) = &look else {
-            let mut sink = Sink::new(&folder, judged);
+        let NodeFound::Group(meta) = &look else {
+            let mut sink = FindingSink::new(&folder, judged);
             // An array called so may be a level.
-            let level = if matches!(look, Look::Array(_)) { Level::Lint } else { Level::Must };
-            if !matches!(look, Look::Absent) {
+            let level = if matches!(look, NodeFound::Array(_)) { Level::Lint } else { Level::Must };
+            if !matches!(look, NodeFound::Absent) {
                 sink.add("V25", level, "", look.found(), "a group of labels");
-                return Ok(Part::of(sink));
+                return Ok(NodeParts::of(sink));
             }
-            return Ok(Part::default());
+            return Ok(NodeParts::default());
         };
         let (mut sink, seen) = self.document(&folder, meta, false);
         let (ome, base) = document::home(&meta.attributes);
@@ -379,7 +385,7 @@ impl Walk<'_> {
                 sink.fix(format!("add \"labels\": [{names}]"));
             }
         }
-        let mut part = Part::of(sink);
+        let mut part = NodeParts::of(sink);
         if let Some(listed) = &seen.labels {
             part.join(self.listed_labels(&folder, listed, image, judged).await?);
         }
@@ -392,26 +398,26 @@ impl Walk<'_> {
         listed: &[(String, String)],
         image: &Facts,
         judged: Judged,
-    ) -> Result<Part> {
+    ) -> Result<NodeParts> {
         let parts = stream::iter(listed.to_vec()).map(|(place, name)| async move {
             let (place, name) = (place.as_str(), name.as_str());
-            let mut sink = Sink::new(folder, judged);
+            let mut sink = FindingSink::new(folder, judged);
             let path = join(folder, name.trim_matches('/'));
-            let mut part = Part::default();
+            let mut part = NodeParts::default();
             let look = self.look(&path).await?;
             match look.image() {
                 Some(meta) => {
-                    part.join(Box::pin(self.image(&path, meta, false, Role::Label(image))).await?.0);
+                    part.join(Box::pin(self.image(&path, meta, false, ImageRole::Label(image))).await?.0);
                 }
                 None => {
                     let wanted = format!("a group with multiscales at {name:?}");
                     self.lacking(&mut sink, "V25", place, &look, look.found(), wanted);
-                    if matches!(look, Look::Array(_)) {
+                    if matches!(look, NodeFound::Array(_)) {
                         sink.mend("image upgrade", "makes label images of plain arrays");
                     }
                 }
             }
-            if judged.version >= Version::V05 {
+            if judged.version >= ImageVersion::V05 {
                 self.between(folder, name, &mut part).await?;
             }
             part.findings.append(&mut sink.findings);
@@ -421,14 +427,14 @@ impl Walk<'_> {
     }
 
     /// V30: groups on the way to a label carry no metadata.
-    async fn between(&self, folder: &str, name: &str, part: &mut Part) -> Result<()> {
+    async fn between(&self, folder: &str, name: &str, part: &mut NodeParts) -> Result<()> {
         let name = name.trim_matches('/');
         for (i, _) in name.match_indices('/') {
             let path = join(folder, name.get(..i).unwrap_or_default());
-            if let Look::Group(meta) = self.look(&path).await?
+            if let NodeFound::Group(meta) = self.look(&path).await?
                 && meta.attributes.members().is_some_and(|m| !m.is_empty())
             {
-                let mut sink = Sink::new(&path, self.judged);
+                let mut sink = FindingSink::new(&path, self.judged);
                 let keys = meta.attributes.members().unwrap_or_default().iter().map(|(k, _)| k);
                 sink.must("V30", "", format!("the attributes {}", quoted(keys)), "a group without metadata");
                 part.findings.append(&mut sink.findings);
@@ -438,13 +444,13 @@ impl Walk<'_> {
     }
 
     /// V38: the masks of the seed.
-    async fn masks(&self, path: &str, image: &Facts, judged: Judged) -> Result<Part> {
+    async fn masks(&self, path: &str, image: &Facts, judged: Judged) -> Result<NodeParts> {
         let folder = join(path, "masks");
-        let Look::Group(meta) = self.look(&folder).await? else { return Ok(Part::default()) };
-        if judged.version != Version::Seed {
-            return Ok(Part::default());
+        let NodeFound::Group(meta) = self.look(&folder).await? else { return Ok(NodeParts::default()) };
+        if judged.version != ImageVersion::Seed {
+            return Ok(NodeParts::default());
         }
-        let mut sink = Sink::new(&folder, judged);
+        let mut sink = FindingSink::new(&folder, judged);
         let listed = Spot::new(meta.attributes.get("masks"), "masks");
         let items = if listed.is_some() {
             sink.items("V38", &listed, "a list of the masks' paths").unwrap_or_default()
@@ -453,20 +459,20 @@ impl Walk<'_> {
             sink.lint("V38", &listed, "nothing", "a list of the masks' paths");
             Vec::new()
         };
-        let mut part = Part::default();
+        let mut part = NodeParts::default();
         for item in items {
             let Some(name) = sink.text("V38", &item, "a path, a string") else { continue };
             let mask = join(&folder, name.trim_matches('/'));
             let look = self.look(&mask).await?;
             match (&look, look.image()) {
-                (Look::Array(meta), _) => {
-                    let mut own = Sink::new(&mask, judged);
+                (NodeFound::Array(meta), _) => {
+                    let mut own = FindingSink::new(&mask, judged);
                     mask_array(&mut own, meta, image);
-                    part.join(Part::of(own));
+                    part.join(NodeParts::of(own));
                 }
                 // The form in between: a group of levels.
                 (_, Some(meta)) => {
-                    part.join(Box::pin(self.image(&mask, meta, false, Role::Label(image))).await?.0);
+                    part.join(Box::pin(self.image(&mask, meta, false, ImageRole::Label(image))).await?.0);
                 }
                 _ => {
                     let wanted = format!("an array at {name:?}");
@@ -474,13 +480,13 @@ impl Walk<'_> {
                 }
             }
         }
-        part.join(Part::of(sink));
+        part.join(NodeParts::of(sink));
         Ok(part)
     }
 
     /// V34, V35: what a plate names.
-    async fn plate(&self, path: &str, plate: &SeenPlate, base: &'static str) -> Result<Part> {
-        let mut sink = Sink::new(path, self.judged);
+    async fn plate(&self, path: &str, plate: &SeenPlate, base: &'static str) -> Result<NodeParts> {
+        let mut sink = FindingSink::new(path, self.judged);
         let mut rows = HashSet::new();
         for (place, well) in &plate.wells {
             let Some((row, _)) = well.trim_matches('/').rsplit_once('/') else { continue };
@@ -489,25 +495,25 @@ impl Walk<'_> {
             }
             // In Zarr v2 a folder will do, but the text asks for groups.
             let look = self.look(&join(path, row)).await?;
-            if !matches!(look, Look::Group(_)) {
+            if !matches!(look, NodeFound::Group(_)) {
                 let found = format!("{} at {row:?}", look.found());
                 self.lacking(&mut sink, "V34", place, &look, found, "a group for the row");
             }
         }
-        if sink.since(Version::V04) {
+        if sink.since(ImageVersion::V04) {
             self.empty_lines(path, plate, base, &mut sink).await;
         }
-        let mut part = Part { findings: sink.findings, nodes: rows.len() };
+        let mut part = NodeParts { findings: sink.findings, nodes: rows.len() };
         let wells = stream::iter(plate.wells.clone()).map(|(place, well)| async move {
             let (place, well) = (place.as_str(), well.as_str());
-            let mut sink = Sink::new(path, self.judged);
+            let mut sink = FindingSink::new(path, self.judged);
             let node = join(path, well.trim_matches('/'));
             let wanted = format!("a group with `well` at {well:?}");
-            let mut part = Part::default();
+            let mut part = NodeParts::default();
             let look = self.look(&node).await?;
-            if let Look::Group(meta) = &look {
+            if let NodeFound::Group(meta) = &look {
                 let (own, seen) = self.document(&node, meta, false);
-                part.join(Part::of(own));
+                part.join(NodeParts::of(own));
                 match seen.well {
                     Some(seen) => part.join(self.well(&node, &seen.fields, &plate.acquisitions).await?),
                     None => sink.must("V34", place, "a group without `well`", wanted),
@@ -523,7 +529,7 @@ impl Walk<'_> {
     }
 
     /// V35: no groups for rows and wells without images.
-    async fn empty_lines(&self, path: &str, plate: &SeenPlate, base: &'static str, sink: &mut Sink) {
+    async fn empty_lines(&self, path: &str, plate: &SeenPlate, base: &'static str, sink: &mut FindingSink) {
         // A store that cannot list cannot tell.
         let Ok(listing) = self.zarr.store().list(path).await else { return };
         let used: HashSet<&str> = plate
@@ -549,9 +555,9 @@ impl Walk<'_> {
     }
 
     /// V34: the fields of a well.
-    async fn well(&self, path: &str, fields: &[SeenField], acquisitions: &[String]) -> Result<Part> {
+    async fn well(&self, path: &str, fields: &[SeenField], acquisitions: &[String]) -> Result<NodeParts> {
         let parts = stream::iter(fields.to_vec()).map(|field| async move {
-            let mut sink = Sink::new(path, self.judged);
+            let mut sink = FindingSink::new(path, self.judged);
             let found = match &field.acquisition {
                 None if acquisitions.len() > 1 => Some("nothing"),
                 Some(id) if !acquisitions.is_empty() && !acquisitions.contains(id) => Some(id.as_str()),
@@ -562,7 +568,7 @@ impl Walk<'_> {
                 sink.must("V34", at(&field.place, "acquisition"), found, wanted);
             }
             let node = join(path, field.path.trim_matches('/'));
-            let mut part = Part::default();
+            let mut part = NodeParts::default();
             self.needed_image(&node, "V34", &at(&field.place, "path"), &mut sink, &mut part).await?;
             part.findings.append(&mut sink.findings);
             Ok::<_, Error>(part)
@@ -571,9 +577,9 @@ impl Walk<'_> {
     }
 
     /// V37: the images of a scene.
-    async fn scene(&self, path: &str, seen: &Seen) -> Result<Part> {
-        let mut sink = Sink::new(path, self.judged);
-        let mut part = Part::default();
+    async fn scene(&self, path: &str, seen: &Seen) -> Result<NodeParts> {
+        let mut sink = FindingSink::new(path, self.judged);
+        let mut part = NodeParts::default();
         let mut done: Vec<(String, Vec<String>)> = Vec::new();
         for reference in &seen.references {
             let place = at(&reference.place, "path");
@@ -583,7 +589,7 @@ impl Walk<'_> {
             };
             if !done.iter().any(|(other, _)| *other == node) {
                 let found = self.needed_image(&node, "V37", &place, &mut sink, &mut part).await?;
-                let (Some(_), Look::Group(meta)) = (found, self.look(&node).await?) else { continue };
+                let (Some(_), NodeFound::Group(meta)) = (found, self.look(&node).await?) else { continue };
                 let (_, seen) = self.document(&node, &meta, false);
                 let names = seen.pyramids.iter().flat_map(|p| p.systems.iter().map(|(n, _)| n.clone()));
                 done.push((node.clone(), names.collect()));
@@ -602,9 +608,9 @@ impl Walk<'_> {
 }
 
 /// The parts of a stream as one.
-async fn collect(parts: impl futures::Stream<Item = Result<Part>>) -> Result<Part> {
+async fn collect(parts: impl futures::Stream<Item = Result<NodeParts>>) -> Result<NodeParts> {
     parts
-        .try_fold(Part::default(), |mut all, part| async move {
+        .try_fold(NodeParts::default(), |mut all, part| async move {
             all.join(part);
             Ok(all)
         })
@@ -612,7 +618,7 @@ async fn collect(parts: impl futures::Stream<Item = Result<Part>>) -> Result<Par
 }
 
 /// V26: labels are integers.
-fn label_types(sink: &mut Sink, facts: &Facts, seen: &Seen) {
+fn label_types(sink: &mut FindingSink, facts: &Facts, seen: &Seen) {
     let places = seen.pyramids.first().into_iter().flat_map(|p| &p.levels);
     for (level, meta) in places.zip(&facts.arrays) {
         if let Some(meta) = meta
@@ -629,7 +635,7 @@ fn is_label_type(data_type: &DataType) -> bool {
 }
 
 /// V26: a label has as many levels as its image, of the same sizes.
-fn sizes(sink: &mut Sink, label: &Facts, image: &Facts, seen: &Seen) {
+fn sizes(sink: &mut FindingSink, label: &Facts, image: &Facts, seen: &Seen) {
     let Some(pyramid) = seen.pyramids.first() else { return };
     if image.arrays.is_empty() {
         return;
@@ -654,7 +660,7 @@ fn sizes(sink: &mut Sink, label: &Facts, image: &Facts, seen: &Seen) {
 }
 
 /// V38: a mask fits the first level of its image.
-fn mask_array(sink: &mut Sink, meta: &ArrayMeta, image: &Facts) {
+fn mask_array(sink: &mut FindingSink, meta: &ArrayMeta, image: &Facts) {
     if meta.shape.len() != 5 {
         let found = format!("{} dimensions", meta.shape.len());
         sink.must("V38", ".zarray shape", found, "5 dimensions: t, c, z, y, x");

@@ -35,11 +35,11 @@ pub struct State {
 /// The changes of a Zarr, in order.
 #[derive(Debug)]
 pub struct History {
-    changes: Vec<Change>,
+    changes: Vec<EntryChange>,
 }
 
 #[derive(Debug)]
-struct Change {
+struct EntryChange {
     at: Time,
     /// How late it was listed. Newer versions of a key are listed first, so of two of one moment this is the older.
     rank: u64,
@@ -52,7 +52,7 @@ impl History {
     /// Lists the versions of a Zarr.
     pub async fn of(zarr: &BucketZarr) -> Result<Self> {
         let mut pages = zarr.bucket().versions(zarr.prefix());
-        let mut changes: Vec<Change> = Vec::new();
+        let mut changes: Vec<EntryChange> = Vec::new();
         while let Some(page) = pages.try_next().await? {
             for version in &page {
                 changes.push(change(zarr, version, crate::num::u64_of(changes.len()))?);
@@ -73,7 +73,7 @@ impl History {
     /// Calls `see` with each state, from the first on. Changes that follow each other within `gap` seconds make one
     /// state; with 0, those of the same moment. A state that equals the one before it is left out.
     pub fn states(&self, gap: u64, mut see: impl FnMut(State) -> Result<()>) -> Result<()> {
-        let mut tree = Dir::default();
+        let mut tree = HashedDir::default();
         let mut held: Option<State> = None;
         let (mut put, mut deleted) = (0, 0);
         let mut at = 0;
@@ -118,7 +118,7 @@ fn is_within(a: Time, b: Time, gap: u64) -> bool {
     gap > 0 && b <= later
 }
 
-fn change(zarr: &BucketZarr, version: &ObjectVersion, rank: u64) -> Result<Change> {
+fn change(zarr: &BucketZarr, version: &ObjectVersion, rank: u64) -> Result<EntryChange> {
     let path = zarr.path_of(version).filter(|p| !p.is_empty() && !p.split('/').any(str::is_empty));
     let Some(path) = path else {
         return Err(Error::invalid("a key with an empty part cannot be a path")
@@ -126,18 +126,18 @@ fn change(zarr: &BucketZarr, version: &ObjectVersion, rank: u64) -> Result<Chang
             .with_store(zarr));
     };
     let content = (!version.deleted).then(|| (version.size, version.etag.clone().into_boxed_str()));
-    Ok(Change { at: time_of(version), rank, path: path.into(), content })
+    Ok(EntryChange { at: time_of(version), rank, path: path.into(), content })
 }
 
 /// A directory that knows its digest until something in it changes.
 #[derive(Debug, Default)]
-struct Dir {
+struct HashedDir {
     files: BTreeMap<Box<str>, (u64, Box<str>)>,
-    dirs: BTreeMap<Box<str>, Dir>,
+    dirs: BTreeMap<Box<str>, HashedDir>,
     known: Option<Digest>,
 }
 
-impl Dir {
+impl HashedDir {
     /// Puts or takes a file; whether anything changed.
     fn set(&mut self, path: &str, content: Option<(u64, Box<str>)>) -> bool {
         let changed = match (path.split_once('/'), content) {
@@ -193,12 +193,12 @@ mod tests {
     use super::*;
     use crate::manifest::checksum::checksum_of;
 
-    fn change(at: i64, rank: u64, path: &str, content: Option<(u64, &str)>) -> Change {
+    fn change(at: i64, rank: u64, path: &str, content: Option<(u64, &str)>) -> EntryChange {
         let content = content.map(|(size, digest)| (size, digest.into()));
-        Change { at: Time::from_seconds(at), rank, path: path.into(), content }
+        EntryChange { at: Time::from_seconds(at), rank, path: path.into(), content }
     }
 
-    fn states(changes: Vec<Change>, gap: u64) -> Vec<(i64, Option<i64>, String)> {
+    fn states(changes: Vec<EntryChange>, gap: u64) -> Vec<(i64, Option<i64>, String)> {
         let mut out = Vec::new();
         let see = |s: State| {
             out.push((s.since.seconds, s.until.map(|t| t.seconds), s.checksum.to_string()));
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn the_tree_has_the_checksum_of_its_files_whatever_came_before() {
-        let mut tree = Dir::default();
+        let mut tree = HashedDir::default();
         assert_eq!(tree.digest().unwrap(), Digest::EMPTY);
         let mut files: BTreeMap<String, (u64, String)> = BTreeMap::new();
         for i in 0..300u64 {

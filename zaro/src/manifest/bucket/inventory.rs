@@ -102,7 +102,7 @@ impl Inventory {
         for InventoryFile { path, md5 } in &self.files {
             let named = |e: Error| e.with_store(path.display());
             let file = File::open(path).map_err(|e| named(e.into()))?;
-            let mut hashed = Hashing { from: file, md5: Md5::new() };
+            let mut hashed = PartHasher { from: file, md5: Md5::new() };
             if path.extension().is_some_and(|e| e == "gz") {
                 self.read_file(MultiGzDecoder::new(&mut hashed), bucket, prefix, &mut out).map_err(named)?;
             } else {
@@ -193,12 +193,12 @@ fn foreign(own: &str, bucket: &str) -> Error {
 }
 
 /// Hashes what is read.
-struct Hashing<R> {
+struct PartHasher<R> {
     from: R,
     md5: Md5,
 }
 
-impl<R: Read> Read for Hashing<R> {
+impl<R: Read> Read for PartHasher<R> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let n = self.from.read(buffer)?;
         self.md5.update(buffer.get(..n).unwrap_or_default());

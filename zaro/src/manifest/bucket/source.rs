@@ -5,12 +5,12 @@ use bytes::Bytes;
 
 use super::BucketZarr;
 use crate::error::{Error, Result};
-use crate::manifest::fetch::Source;
+use crate::manifest::fetch::FetchSource;
 use crate::manifest::model::Entry;
 use crate::store::ByteRange;
 
 #[async_trait]
-impl Source for BucketZarr {
+impl FetchSource for BucketZarr {
     async fn read(&self, key: &str, entry: &Entry, range: Option<ByteRange>) -> Result<Option<Bytes>> {
         let whole = format!("{}{key}", self.prefix());
         let span = match range {

@@ -8,9 +8,9 @@ use futures::{StreamExt, TryStreamExt, stream};
 use super::BucketZarr;
 use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::digest::Hasher;
-use crate::manifest::fetch::Source;
+use crate::manifest::fetch::FetchSource;
 use crate::manifest::model::Manifest;
-use crate::manifest::verify::Finding;
+use crate::manifest::verify::ManifestFinding;
 use crate::manifest::{ETag, Entry};
 use crate::num;
 use crate::store::ByteRange;
@@ -40,12 +40,12 @@ impl BucketVerdict {
 
     /// What is wrong, with a word on what is not named.
     #[must_use]
-    pub fn findings(self) -> Vec<Finding> {
+    pub fn findings(self) -> Vec<ManifestFinding> {
         let named = num::u64_of(self.faults.len());
         let more = self.gone.saturating_add(self.differing).saturating_sub(named);
-        let named = self.faults.into_iter().map(|(key, what)| Finding::of("object", key, what));
-        let more =
-            (more > 0).then(|| Finding::new("object", format!("{more} more objects are gone or differ")));
+        let named = self.faults.into_iter().map(|(key, what)| ManifestFinding::of("object", key, what));
+        let more = (more > 0)
+            .then(|| ManifestFinding::new("object", format!("{more} more objects are gone or differ")));
         named.chain(more).collect()
     }
 }
@@ -108,7 +108,11 @@ pub async fn verify(zarr: &BucketZarr, manifest: &Manifest, max_faults: usize) -
 }
 
 /// Every byte of what a manifest names, read and compared with the digests. Tells `done` of each object.
-pub async fn verify_bytes(zarr: &BucketZarr, manifest: &Manifest, task: &Task) -> Result<Vec<Finding>> {
+pub async fn verify_bytes(
+    zarr: &BucketZarr,
+    manifest: &Manifest,
+    task: &Task,
+) -> Result<Vec<ManifestFinding>> {
     let mut entries: Vec<(String, Entry)> = Vec::new();
     let mut walk = manifest.walk();
     while let Some((key, leaf)) = walk.next() {
@@ -125,11 +129,11 @@ pub async fn verify_bytes(zarr: &BucketZarr, manifest: &Manifest, task: &Task) -
             Err(e) => return Err(e),
         };
         meter.advance(1);
-        Ok(what.map(|what| Finding::of("bytes", key, what)))
+        Ok(what.map(|what| ManifestFinding::of("bytes", key, what)))
     });
     let found = checks.buffer_unordered(16).try_collect();
-    let found: Vec<Option<Finding>> = task.unless_cancelled(found).await?;
-    let mut found: Vec<Finding> = found.into_iter().flatten().collect();
+    let found: Vec<Option<ManifestFinding>> = task.unless_cancelled(found).await?;
+    let mut found: Vec<ManifestFinding> = found.into_iter().flatten().collect();
     found.sort_by(|a, b| a.key.cmp(&b.key));
     Ok(found)
 }

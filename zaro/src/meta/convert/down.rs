@@ -3,7 +3,7 @@
 use super::up::is_numpy;
 use super::{Reasons, SAME, configuration, with};
 use crate::error::{Error, Result};
-use crate::meta::chain::{Kind, kind};
+use crate::meta::chain::{CodecKind, kind};
 use crate::meta::dtype::{DataType, Endian};
 use crate::meta::grid::Grid;
 use crate::meta::json::Json;
@@ -42,8 +42,9 @@ pub(super) fn array(meta: &ArrayMeta, draft: &mut ArrayMeta, reasons: &mut Reaso
 
 fn chain(codecs: &[CodecMeta], t: &DataType, rank: usize, reasons: &mut Reasons) -> Vec<CodecMeta> {
     let mut out = Vec::new();
-    let (values, rest) = codecs.split_at(codecs.iter().take_while(|c| kind(&c.name) == Kind::Array).count());
-    let to_bytes = rest.first().filter(|c| kind(&c.name) == Kind::ToBytes);
+    let (values, rest) =
+        codecs.split_at(codecs.iter().take_while(|c| kind(&c.name) == CodecKind::Array).count());
+    let to_bytes = rest.first().filter(|c| kind(&c.name) == CodecKind::ToBytes);
     let endian = match to_bytes.and_then(|c| c.get("endian")).and_then(Json::as_str) {
         Some("big") => Endian::Big,
         _ => Endian::Little,

@@ -55,14 +55,14 @@ pub(crate) enum Kept {
 
 /// An array's metadata in the other version.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Converted {
+pub struct ConvertedMetadata {
     /// The metadata, with the document to be stored. Chunks have to be moved if its `keys` differ from the old ones.
     pub meta: ArrayMeta,
     /// Why chunks must be decoded and encoded anew. If none, every chunk is the same bytes in both versions.
     pub recode: Option<String>,
 }
 
-impl Converted {
+impl ConvertedMetadata {
     /// Whether every chunk is the same bytes in both versions.
     #[must_use]
     pub fn chunks_identical(&self) -> bool {
@@ -80,7 +80,7 @@ impl Converted {
 ///
 /// # Errors
 /// `Unsupported` if the version has no such data type, or if it cannot keep what is to be `kept`.
-pub(crate) fn array(meta: &ArrayMeta, to: Format, keys: Keys, kept: Kept) -> Result<Converted> {
+pub(crate) fn array(meta: &ArrayMeta, to: Format, keys: Keys, kept: Kept) -> Result<ConvertedMetadata> {
     let usual = |old: ChunkKeys| match (to, keys) {
         (Format::V3, Keys::Keep) => old,
         (Format::V3, Keys::Usual) => ChunkKeys { prefixed: true, separator: '/' },
@@ -107,7 +107,7 @@ pub(crate) fn array(meta: &ArrayMeta, to: Format, keys: Keys, kept: Kept) -> Res
     {
         return Err(unsupported!("Zarr V{} cannot keep {what}", to.number()));
     }
-    Ok(Converted { meta: made, recode: reasons.text() })
+    Ok(ConvertedMetadata { meta: made, recode: reasons.text() })
 }
 
 /// The group in the version `to`. Metadata of other nodes that it carries are left out: they are of the old version.

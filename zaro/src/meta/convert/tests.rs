@@ -192,7 +192,7 @@ fn variable(dtype: &str, fill: &str, attributes: &str) -> ArrayMeta {
     ArrayMeta { attributes: Arc::new(all), ..meta }
 }
 
-fn kept(meta: &ArrayMeta, to: Format) -> Converted {
+fn kept(meta: &ArrayMeta, to: Format) -> ConvertedMetadata {
     array(meta, to, Keys::Keep, Kept::Meaning).unwrap()
 }
 

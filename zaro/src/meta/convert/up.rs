@@ -22,7 +22,7 @@ pub(super) fn array(meta: &ArrayMeta, draft: &mut ArrayMeta, reasons: &mut Reaso
 }
 
 /// How far a chain has come.
-struct Chain {
+struct ChainProgress {
     /// The type of the values, as filters leave them, and the order of their bytes in V2.
     data_type: DataType,
     endian: Endian,
@@ -35,7 +35,7 @@ struct Chain {
 }
 
 fn chain(meta: &ArrayMeta, reasons: &mut Reasons) -> Vec<CodecMeta> {
-    let mut at = Chain {
+    let mut at = ChainProgress {
         data_type: meta.data_type.clone(),
         endian: Endian::Little,
         values: Vec::new(),
@@ -64,7 +64,7 @@ fn chain(meta: &ArrayMeta, reasons: &mut Reasons) -> Vec<CodecMeta> {
     at.values.into_iter().chain([to_bytes]).chain(at.bytes).collect()
 }
 
-impl Chain {
+impl ChainProgress {
     /// Takes one filter or compressor on, or says why that cannot be.
     fn step(&mut self, id: &str, codec: &CodecMeta) -> Result<(), String> {
         let lacking = || format!("V3 has no codec {id:?}");

@@ -48,7 +48,7 @@ fn element(bytes: &[u8], t: &DataType, dialect: Dialect) -> Result<Json> {
             Json::String(text.ok_or_else(|| fault("the fill value is no text".into()))?)
         }
         DataType::Struct(fields) => {
-            let member = |field: &crate::meta::dtype::Field| {
+            let member = |field: &crate::meta::dtype::StructField| {
                 let part = bytes.get(field.offset..).and_then(|b| b.get(..field.data_type.size()));
                 let part = part.ok_or_else(|| fault(format!("the field {:?} is missing", field.name)))?;
                 Ok((field.name.clone(), element(part, &field.data_type, dialect)?))

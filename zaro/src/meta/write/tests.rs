@@ -1,7 +1,7 @@
 use super::*;
 use crate::meta::dtype::{DataType, Endian, Float, TimeUnit};
 use crate::meta::json::json;
-use crate::meta::{Fill, NewArray, create::Layout, v2 as read2, v3 as read3};
+use crate::meta::{Fill, NewArray, create::MemoryLayout, v2 as read2, v3 as read3};
 
 /// A generator of numbers that are the same every time.
 struct Dice(u64);
@@ -107,7 +107,7 @@ impl Dice {
                     Some(crate::meta::short::parse(self.of(&text)).unwrap())
                 }
             },
-            layout: self.of(&[Layout::C, Layout::F]),
+            layout: self.of(&[MemoryLayout::C, MemoryLayout::F]),
             endian: self.of(&[Endian::Little, Endian::Big]),
             keys: None,
             dimension_names: (self.below(2) == 1).then_some(names),

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result, unsupported};
 use crate::meta::dtype::DataType;
 use crate::meta::fill::Dialect;
-use crate::meta::grid::{Axis, Grid};
+use crate::meta::grid::{ChunkAxis, Grid};
 use crate::meta::json::Json;
 use crate::meta::{ArrayMeta, CodecMeta, GroupMeta, v3};
 
@@ -78,9 +78,9 @@ fn grid(grid: &Grid) -> Json {
     if let Some(shape) = grid.regular_shape() {
         return extension("regular", Json::from([("chunk_shape", Json::from(&shape))]));
     }
-    let axis = |axis: &Axis| match axis {
-        Axis::Regular(n) => Json::int(n),
-        Axis::Varying(runs) => Json::Array(
+    let axis = |axis: &ChunkAxis| match axis {
+        ChunkAxis::Regular(n) => Json::int(n),
+        ChunkAxis::Varying(runs) => Json::Array(
             runs.iter()
                 .map(|r| if r.count == 1 { Json::int(r.length) } else { vec![r.length, r.count].into() })
                 .collect(),
@@ -111,7 +111,7 @@ pub(super) fn data_type(t: &DataType) -> Result<Json> {
         DataType::DateTime(unit, scale) => time("numpy.datetime64", *unit, *scale),
         DataType::TimeDelta(unit, scale) => time("numpy.timedelta64", *unit, *scale),
         DataType::Struct(fields) => {
-            let field = |f: &crate::meta::dtype::Field| {
+            let field = |f: &crate::meta::dtype::StructField| {
                 let t = data_type(&f.data_type)?;
                 Ok(Json::from([("name", Json::string(f.name.as_str())), ("data_type", t)]))
             };

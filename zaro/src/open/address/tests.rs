@@ -1,12 +1,12 @@
 use super::*;
 use crate::ErrorKind;
 
-fn place(uri: &str) -> Place {
+fn place(uri: &str) -> StorePlace {
     Address::parse(uri).unwrap().place
 }
 
-fn s3(bucket: &str, path: &str, aws: Option<Option<&str>>) -> Place {
-    Place::S3 { bucket: bucket.into(), path: path.into(), aws: aws.map(|r| r.map(str::to_owned)) }
+fn s3(bucket: &str, path: &str, aws: Option<Option<&str>>) -> StorePlace {
+    StorePlace::S3 { bucket: bucket.into(), path: path.into(), aws: aws.map(|r| r.map(str::to_owned)) }
 }
 
 #[test]
@@ -27,10 +27,10 @@ fn what_viewers_and_browsers_add_is_cut_off() {
     }
     assert_eq!(place("s3://b"), s3("b", "", None));
     assert_eq!(place("s3://b/zarr.json"), s3("b", "", None));
-    assert_eq!(place("/data/x.zarr/.zmetadata"), Place::Local("/data/x.zarr".into()));
-    assert_eq!(place("file:///da%20ta/x.zarr/"), Place::Local("/da ta/x.zarr".into()));
-    assert_eq!(place("/"), Place::Local("/".into()));
-    let Place::Http(url) = place("http://h/a%20b/zarr.json?sig=1#x") else { panic!() };
+    assert_eq!(place("/data/x.zarr/.zmetadata"), StorePlace::Local("/data/x.zarr".into()));
+    assert_eq!(place("file:///da%20ta/x.zarr/"), StorePlace::Local("/da ta/x.zarr".into()));
+    assert_eq!(place("/"), StorePlace::Local("/".into()));
+    let StorePlace::Http(url) = place("http://h/a%20b/zarr.json?sig=1#x") else { panic!() };
     assert_eq!(url.as_str(), "http://h/a%20b?sig=1");
 }
 
@@ -43,14 +43,14 @@ fn addresses_of_providers_become_their_buckets() {
         ("https://b.c.s3.dualstack.eu-west-1.amazonaws.com/x/y", s3("b.c", "x/y", Some(Some("eu-west-1")))),
         ("https://s3.amazonaws.com/b/x/y/", s3("b", "x/y", Some(None))),
         ("https://s3.us-east-2.amazonaws.com/b/x%20y", s3("b", "x y", Some(Some("us-east-2")))),
-        ("https://storage.googleapis.com/b/x", Place::Gcs { bucket: "b".into(), path: "x".into() }),
-        ("https://storage.cloud.google.com/b/x", Place::Gcs { bucket: "b".into(), path: "x".into() }),
-        ("https://b.storage.googleapis.com/x", Place::Gcs { bucket: "b".into(), path: "x".into() }),
-        ("gcs://b/x", Place::Gcs { bucket: "b".into(), path: "x".into() }),
+        ("https://storage.googleapis.com/b/x", StorePlace::Gcs { bucket: "b".into(), path: "x".into() }),
+        ("https://storage.cloud.google.com/b/x", StorePlace::Gcs { bucket: "b".into(), path: "x".into() }),
+        ("https://b.storage.googleapis.com/x", StorePlace::Gcs { bucket: "b".into(), path: "x".into() }),
+        ("gcs://b/x", StorePlace::Gcs { bucket: "b".into(), path: "x".into() }),
     ] {
         assert_eq!(place(uri), expected, "{uri}");
     }
-    let blob = |account: Option<&str>, sas: Option<&str>| Place::Azure {
+    let blob = |account: Option<&str>, sas: Option<&str>| StorePlace::Azure {
         account: account.map(str::to_owned),
         container: "c".into(),
         path: "x".into(),
@@ -77,7 +77,7 @@ fn signed_and_other_addresses_stay_what_they_are() {
         "https://h.example/s3/x",
         "https://s3.amazonaws.com/",
     ] {
-        assert!(matches!(place(uri), Place::Http(_)), "{uri}: {:?}", place(uri));
+        assert!(matches!(place(uri), StorePlace::Http(_)), "{uri}: {:?}", place(uri));
     }
 }
 
@@ -89,7 +89,7 @@ fn archives_are_seen_on_the_way() {
     let a = Address::parse("zip+https://h/d/a%20b?q=1").unwrap();
     let (folder, name, inside) = a.place.archive(a.zip).unwrap();
     assert_eq!((name.as_str(), inside.as_str()), ("a b", ""));
-    assert!(matches!(folder, Place::Http(u) if u.as_str() == "https://h/d?q=1"));
+    assert!(matches!(folder, StorePlace::Http(u) if u.as_str() == "https://h/d?q=1"));
     let a = Address::parse("https://h/x.ozx|zip:p/q|zarr3:r").unwrap();
     assert_eq!((a.zip, a.inner.as_str()), (true, "p/q/r"));
     let a = Address::parse("zip://in/side::s3://b/x").unwrap();
@@ -139,21 +139,23 @@ fn a_kind_of_store_may_stand_in_front() {
 
 #[test]
 fn the_address_of_an_object_is_taken_as_it_is_written() {
-    let object = |uri: &str| Place::of_object(uri).unwrap();
+    let object = |uri: &str| StorePlace::of_object(uri).unwrap();
     assert_eq!(object("s3://b/x.zarr/.zarray"), Some(s3("b", "x.zarr/.zarray", None)));
     assert_eq!(object("s3://b/a#b%20c?d"), Some(s3("b", "a#b%20c?d", None)));
-    assert_eq!(object("gcs://b/k"), Some(Place::Gcs { bucket: "b".into(), path: "k".into() }));
+    assert_eq!(object("gcs://b/k"), Some(StorePlace::Gcs { bucket: "b".into(), path: "k".into() }));
     for uri in ["file:///a/b", "file:/a/b", "/a/b", "file://localhost/a/b", "FILE:///a/b"] {
-        assert_eq!(object(uri), Some(Place::Local("/a/b".into())), "{uri}");
+        assert_eq!(object(uri), Some(StorePlace::Local("/a/b".into())), "{uri}");
     }
-    assert_eq!(object("file:///no%20such"), Some(Place::Local("/no such".into())));
-    let Some(Place::Http(url)) = object("https://b.s3.amazonaws.com/a%2Bb?versionId=x#f") else { panic!() };
+    assert_eq!(object("file:///no%20such"), Some(StorePlace::Local("/no such".into())));
+    let Some(StorePlace::Http(url)) = object("https://b.s3.amazonaws.com/a%2Bb?versionId=x#f") else {
+        panic!()
+    };
     assert_eq!(url.as_str(), "https://b.s3.amazonaws.com/a%2Bb?versionId=x");
     for uri in ["a/b.nc", "../x", "a:b", "x/s3://b"] {
         assert_eq!(object(uri), None, "{uri}");
     }
     for uri in ["ftp://h/x", "s3:///x", "file://host/x/../y", "memory://x", "s3://b/a//b"] {
-        let found = Place::of_object(uri);
+        let found = StorePlace::of_object(uri);
         assert!(found.is_err() || uri.starts_with("file"), "{uri}: {found:?}");
     }
 }

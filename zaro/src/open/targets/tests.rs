@@ -1,7 +1,7 @@
 use super::*;
 use crate::ErrorKind;
 
-fn targets(place: Place, set: impl FnOnce(&mut SourceOptions)) -> AnyTargets {
+fn targets(place: StorePlace, set: impl FnOnce(&mut SourceOptions)) -> AnyTargets {
     let mut options = SourceOptions::default();
     options.store.anonymous = true;
     options.store.region = Some("us-east-1".to_owned());
@@ -19,7 +19,7 @@ async fn found(targets: &AnyTargets, url: &str) -> Result<(String, String)> {
 #[cfg(feature = "cloud")]
 #[tokio::test]
 async fn relative_addresses_stay_in_their_bucket() {
-    let s3 = Place::S3 { bucket: "b".into(), path: "x/y".into(), aws: None };
+    let s3 = StorePlace::S3 { bucket: "b".into(), path: "x/y".into(), aws: None };
     let t = targets(s3, |_| ());
     let at = |store: &str, key: &str| (store.to_owned(), key.to_owned());
     assert_eq!(found(&t, "a/./b.nc").await.unwrap(), at("s3://b/x/y", "a/b.nc"));
@@ -35,7 +35,7 @@ async fn relative_addresses_stay_in_their_bucket() {
 #[cfg(feature = "cloud")]
 #[test]
 fn headers_go_to_the_server_of_the_references_and_nowhere_else() {
-    let http = Place::Http(url::Url::parse("https://archive.example/refs").unwrap());
+    let http = StorePlace::Http(url::Url::parse("https://archive.example/refs").unwrap());
     let t = targets(http, |o| {
         o.store.add_header("Authorization: Bearer secret").unwrap();
         o.references.target = Some("https://named.example/file.nc".to_owned());
@@ -52,14 +52,14 @@ fn headers_go_to_the_server_of_the_references_and_nowhere_else() {
     ] {
         assert!(!t.may_see_headers(other), "{other}");
     }
-    let local = targets(Place::Local("/data".into()), |_| ());
+    let local = targets(StorePlace::Local("/data".into()), |_| ());
     assert!(!local.may_see_headers("https://archive.example/a.nc"));
 }
 
 #[cfg(feature = "cloud")]
 #[tokio::test]
 async fn one_store_for_all_objects_that_are_reached_alike() {
-    let t = targets(Place::Local("/data".into()), |o| {
+    let t = targets(StorePlace::Local("/data".into()), |o| {
         o.store.add_override("s3://b/other:missing_403=true").unwrap();
     });
     let store = async |url: &str| t.target(&Remote::new(url, None)).await.unwrap().store;
@@ -81,7 +81,7 @@ async fn references_in_a_folder_look_in_three_places() {
     for (path, text) in [("beside.bin", "1"), ("s.parq/inside.bin", "2"), ("s.parq/v/near.bin", "3")] {
         std::fs::write(dir.path().join(path), text).unwrap();
     }
-    let t = targets(Place::Local(dir.path().join("s.parq")), |_| ());
+    let t = targets(StorePlace::Local(dir.path().join("s.parq")), |_| ());
     for (url, wanted) in [("beside.bin", "1"), ("inside.bin", "2"), ("near.bin", "3")] {
         let mut remote = Remote::new(url, None);
         remote.near = Some("v".into());
@@ -97,7 +97,7 @@ async fn references_in_a_folder_look_in_three_places() {
 
 #[tokio::test]
 async fn a_long_chain_of_addresses_is_refused() {
-    let t = targets(Place::Local("/data".into()), |_| ());
+    let t = targets(StorePlace::Local("/data".into()), |_| ());
     for link in ["zip://x::", "simplecache::", "blockcache::"] {
         let chain = link.repeat(100_000) + "a.zip";
         let e = found(&t, &chain).await.unwrap_err();
@@ -119,7 +119,7 @@ async fn a_link_does_not_lead_out_of_the_root() {
         std::os::unix::fs::symlink(to, root.join(name)).unwrap();
     }
     let options = SourceOptions::default();
-    let base = StoreLocation::at(Place::Local(root), &options.store).unwrap();
+    let base = StoreLocation::at(StorePlace::Local(root), &options.store).unwrap();
     let guarded = AnyTargets::new(base.clone(), true, true, &options);
     for out in ["file", "folder/secret", "../secret", "in/../file"] {
         assert_eq!(found(&guarded, out).await.unwrap_err().kind(), ErrorKind::NotPermitted, "{out}");
@@ -136,7 +136,7 @@ async fn a_link_does_not_lead_out_of_the_root() {
 #[tokio::test]
 async fn local_files_do_not_get_into_a_map_of_this_machine_from_elsewhere() {
     use crate::reference::addresses::Addresses;
-    let http = || Place::Http(url::Url::parse("https://archive.example/refs").unwrap());
+    let http = || StorePlace::Http(url::Url::parse("https://archive.example/refs").unwrap());
     let locals = ["/etc/passwd", "file:///etc/passwd", "simplecache::/etc/passwd", "zip://x::/a.zip"];
     let to = |set: fn(&mut SourceOptions)| Addresses::new(Arc::new(targets(http(), set)), true);
     for local in locals {

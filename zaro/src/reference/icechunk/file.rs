@@ -5,7 +5,7 @@
 
 use crate::codec::config::Config;
 use crate::codec::zstd::Zstd;
-use crate::codec::{BytesToBytes, Size};
+use crate::codec::{BytesToBytes, OutputSize};
 use crate::error::{Result, invalid, unsupported};
 
 const MAGIC: &[u8] = "ICE🧊CHUNK".as_bytes();
@@ -18,13 +18,13 @@ const RATIO: usize = 1024;
 
 /// The kinds of files that a reader meets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FileKind {
     Snapshot,
     Manifest,
     Repo,
 }
 
-impl Kind {
+impl FileKind {
     fn code(self) -> u8 {
         match self {
             Self::Snapshot => 1,
@@ -48,7 +48,7 @@ pub(super) fn is_ours(bytes: &[u8]) -> bool {
 }
 
 /// The FlatBuffers in a file of this kind.
-pub(super) fn open(bytes: &[u8], kind: Kind) -> Result<Vec<u8>> {
+pub(super) fn open(bytes: &[u8], kind: FileKind) -> Result<Vec<u8>> {
     let head = bytes.split_at_checked(HEADER).filter(|(head, _)| head.starts_with(MAGIC));
     let Some(([.., version, code, compression], body)) = head else {
         return Err(invalid!("this is no file of Icechunk's; {} should be here", kind.name()));
@@ -65,7 +65,7 @@ pub(super) fn open(bytes: &[u8], kind: Kind) -> Result<Vec<u8>> {
         0 => Ok(body.to_vec()),
         1 => {
             let most = ALWAYS.max(body.len().saturating_mul(RATIO));
-            Zstd::from_config(&Config::new(&[]), false)?.decode(body, Size::AtMost(most))
+            Zstd::from_config(&Config::new(&[]), false)?.decode(body, OutputSize::AtMost(most))
         }
         other => Err(unsupported!("the file is compressed in an unknown way ({other})")),
     }
@@ -85,9 +85,9 @@ mod tests {
 
     #[test]
     fn headers_are_held_to_what_they_say() {
-        assert_eq!(open(&file(1, 1, 0, b"abc"), Kind::Snapshot).unwrap(), b"abc");
+        assert_eq!(open(&file(1, 1, 0, b"abc"), FileKind::Snapshot).unwrap(), b"abc");
         let packed = crate::codec::zstd::compress(b"abc", 1, false).unwrap();
-        assert_eq!(open(&file(2, 6, 1, &packed), Kind::Repo).unwrap(), b"abc");
+        assert_eq!(open(&file(2, 6, 1, &packed), FileKind::Repo).unwrap(), b"abc");
         for (bad, word) in [
             (file(3, 1, 0, b""), "version 3"),
             (file(0, 1, 0, b""), "version 0"),
@@ -96,7 +96,7 @@ mod tests {
             (b"{}".to_vec(), "no file of Icechunk"),
             (MAGIC.to_vec(), "no file of Icechunk"),
         ] {
-            let e = open(&bad, Kind::Snapshot).unwrap_err();
+            let e = open(&bad, FileKind::Snapshot).unwrap_err();
             assert!(e.message().contains(word), "{e}");
         }
     }
@@ -105,6 +105,6 @@ mod tests {
     fn a_bomb_is_refused() {
         let packed = crate::codec::zstd::compress(&vec![0; ALWAYS * 8], 1, false).unwrap();
         assert!(packed.len() * RATIO < ALWAYS * 8);
-        assert!(open(&file(2, 1, 1, &packed), Kind::Snapshot).is_err());
+        assert!(open(&file(2, 1, 1, &packed), FileKind::Snapshot).is_err());
     }
 }

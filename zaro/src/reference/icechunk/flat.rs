@@ -47,14 +47,14 @@ fn utf8(bytes: &[u8]) -> Result<&str> {
 
 /// A table.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Table<'a> {
+pub(super) struct FlatTable<'a> {
     buffer: &'a [u8],
     at: usize,
     /// The offsets of its fields, two bytes each.
     fields: &'a [u8],
 }
 
-impl<'a> Table<'a> {
+impl<'a> FlatTable<'a> {
     /// The table that the buffer is about.
     pub(super) fn root(buffer: &'a [u8]) -> Result<Self> {
         Self::new(buffer, follow(buffer, 0)?)
@@ -112,7 +112,7 @@ impl<'a> Table<'a> {
     }
 
     /// A list of texts; empty if it is not there.
-    pub(super) fn texts(&self, n: usize, budget: &mut Budget) -> Result<Vec<String>> {
+    pub(super) fn texts(&self, n: usize, budget: &mut BufferBudget) -> Result<Vec<String>> {
         let Some(at) = self.field(n)? else { return Ok(Vec::new()) };
         let count = vector(self.buffer, at, 4)?.len() / 4;
         let first = follow(self.buffer, at)?.saturating_add(4);
@@ -164,22 +164,22 @@ impl<'a> Tables<'a> {
     }
 
     /// Table `i`.
-    pub(super) fn get(&self, i: usize) -> Result<Table<'a>> {
+    pub(super) fn get(&self, i: usize) -> Result<FlatTable<'a>> {
         let at = i.checked_mul(4).and_then(|n| self.first.checked_add(n)).filter(|_| i < self.len);
         let at = at.ok_or_else(|| broken("a list is shorter than it says"))?;
-        Table::new(self.buffer, follow(self.buffer, at)?)
+        FlatTable::new(self.buffer, follow(self.buffer, at)?)
     }
 
     /// All of them.
-    pub(super) fn iter(self) -> impl Iterator<Item = Result<Table<'a>>> {
+    pub(super) fn iter(self) -> impl Iterator<Item = Result<FlatTable<'a>>> {
         (0..self.len).map(move |i| self.get(i))
     }
 
     /// The table for which `order` answers `Equal`, in a list that is sorted by it.
     pub(super) fn search(
         &self,
-        mut order: impl FnMut(&Table<'a>) -> Result<std::cmp::Ordering>,
-    ) -> Result<Option<Table<'a>>> {
+        mut order: impl FnMut(&FlatTable<'a>) -> Result<std::cmp::Ordering>,
+    ) -> Result<Option<FlatTable<'a>>> {
         let (mut low, mut high) = (0, self.len);
         while low < high {
             let middle = low + (high - low) / 2;
@@ -197,9 +197,9 @@ impl<'a> Tables<'a> {
 /// Counts what is made of a buffer, so that a small one, whose offsets all lead to the same place, cannot become
 /// something large.
 #[derive(Debug)]
-pub(super) struct Budget(u64);
+pub(super) struct BufferBudget(u64);
 
-impl Budget {
+impl BufferBudget {
     /// Enough for whatever an honest buffer of this size holds.
     pub(super) fn of(buffer: &[u8]) -> Self {
         Self(u64_of(buffer.len()))
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn fields_are_found_or_not_there() {
         let bytes = small();
-        let root = Table::root(&bytes).unwrap();
+        let root = FlatTable::root(&bytes).unwrap();
         assert_eq!(root.u32(0).unwrap(), 7);
         assert_eq!(root.text(1).unwrap(), Some("ab"));
         assert_eq!(root.text(2).unwrap(), None);
@@ -243,7 +243,7 @@ mod tests {
         let good = small();
         for cut in 0..good.len() {
             let bytes = &good[..cut];
-            let Ok(root) = Table::root(bytes) else { continue };
+            let Ok(root) = FlatTable::root(bytes) else { continue };
             let read = root.u32(0).and_then(|_| root.text(1));
             // The text's closing zero is the only byte that may be missing.
             assert!(read.is_err() || cut == good.len() - 1, "{cut}");
@@ -252,7 +252,7 @@ mod tests {
             for bit in 0..8 {
                 let mut bytes = good.clone();
                 bytes[at] ^= 1 << bit;
-                if let Ok(root) = Table::root(&bytes) {
+                if let Ok(root) = FlatTable::root(&bytes) {
                     let _ = (root.u64(0), root.text(1), root.table(1).map(|t| t.map(|t| t.u64(0))));
                     let _ = root.tables(1).map(|t| t.iter().filter(Result::is_ok).count());
                 }

@@ -16,19 +16,19 @@ pub(super) fn parse(buffer: &[u8]) -> Result<Json> {
     let [front @ .., kind, width] = buffer else { return Err(broken()) };
     let width = usize::from(*width);
     let at = front.len().checked_sub(width).ok_or_else(broken)?;
-    Reader { buffer, left: MAX_WORK }.value(at, width, *kind, MAX_DEPTH)
+    FlexReader { buffer, left: MAX_WORK }.value(at, width, *kind, MAX_DEPTH)
 }
 
 fn broken() -> Error {
     Error::invalid("the settings of the repository are damaged")
 }
 
-struct Reader<'a> {
+struct FlexReader<'a> {
     buffer: &'a [u8],
     left: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> FlexReader<'a> {
     fn bytes(&self, at: usize, count: usize) -> Result<&'a [u8]> {
         at.checked_add(count).and_then(|end| self.buffer.get(at..end)).ok_or_else(broken)
     }

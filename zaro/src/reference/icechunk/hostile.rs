@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::file::{self, Kind};
+use super::file::{self, FileKind};
 use super::id::Id;
-use super::manifest::Manifest;
+use super::manifest::ChunkManifest;
 use super::repo;
 use super::snapshot::Snapshot;
 use crate::blocking::wait;
@@ -22,7 +22,8 @@ fn payloads(zip: &'static [u8]) -> BTreeMap<String, Vec<u8>> {
     memory.put("x.zip", zip).unwrap();
     let zip = wait(ZipStore::open(Arc::new(memory), "x.zip")).unwrap().unwrap();
     let keys: Vec<KeyEntry> = wait(zip.keys("").try_collect()).unwrap();
-    let kinds = [("snapshots/", Kind::Snapshot), ("manifests/", Kind::Manifest), ("repo", Kind::Repo)];
+    let kinds =
+        [("snapshots/", FileKind::Snapshot), ("manifests/", FileKind::Manifest), ("repo", FileKind::Repo)];
     let one = |entry: KeyEntry| {
         let (_, kind) = kinds.iter().find(|(start, _)| entry.key.starts_with(start))?;
         let bytes = wait(zip.get(&entry.key, None)).unwrap().unwrap();
@@ -49,7 +50,7 @@ fn look(key: &str, payload: Vec<u8>) -> Result<usize> {
         }
         return Ok(seen);
     }
-    let manifest = Manifest::parse(payload, id)?;
+    let manifest = ChunkManifest::parse(payload, id)?;
     for node in manifest.nodes()? {
         manifest.find(node, &[1])?;
         manifest.each_index(node, |_| seen += 1)?;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use zstd_safe::{DCtx, DDict, get_error_name};
 
-use super::flat::{Table, Tables, need};
+use super::flat::{FlatTable, Tables, need};
 use super::id::Id;
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::num::usize_of;
@@ -21,14 +21,14 @@ use crate::store::Pin;
 const MAX_ADDRESS: u64 = 64 << 10;
 
 /// A manifest in memory.
-pub(super) struct Manifest {
+pub(super) struct ChunkManifest {
     payload: Vec<u8>,
-    addresses: Mutex<Addresses>,
+    addresses: Mutex<IcechunkAddresses>,
 }
 
 /// Where a chunk is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ChunkPlace {
     /// In the manifest.
     Inline(Bytes),
     /// In an object of the repository.
@@ -38,23 +38,23 @@ pub(super) enum Place {
 }
 
 /// What makes addresses of their compressed form.
-struct Addresses {
+struct IcechunkAddresses {
     dictionary: Option<DDict<'static>>,
     context: Option<DCtx<'static>>,
     /// The last one, stored and plain: neighbours mostly lie in the same object.
     last: Option<(Vec<u8>, Arc<str>)>,
 }
 
-impl fmt::Debug for Manifest {
+impl fmt::Debug for ChunkManifest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Manifest").field("bytes", &self.payload.len()).finish_non_exhaustive()
     }
 }
 
-impl Manifest {
+impl ChunkManifest {
     /// From the FlatBuffers of a manifest that is called `id`.
     pub(super) fn parse(payload: Vec<u8>, id: Id) -> Result<Self> {
-        let root = Table::root(&payload)?;
+        let root = FlatTable::root(&payload)?;
         let stated = Id(need(root.fixed(0)?, "the id of the manifest")?);
         if stated != id {
             return Err(invalid!("the file is the manifest {stated}, and not {id}"));
@@ -69,7 +69,7 @@ impl Manifest {
                 return Err(unsupported!("addresses are compressed in an unknown way ({other})"));
             }
         };
-        let addresses = Mutex::new(Addresses { dictionary, context: None, last: None });
+        let addresses = Mutex::new(IcechunkAddresses { dictionary, context: None, last: None });
         Ok(Self { payload, addresses })
     }
 
@@ -79,7 +79,7 @@ impl Manifest {
     }
 
     fn chunks(&self, node: [u8; 8]) -> Result<Option<Tables<'_>>> {
-        let arrays = Table::root(&self.payload)?.tables(1)?;
+        let arrays = FlatTable::root(&self.payload)?.tables(1)?;
         let found = arrays.search(|a| Ok(need(a.fixed(0)?, "the id of an array")?.cmp(&node)))?;
         found.map(|a| a.tables(1)).transpose()
     }
@@ -87,19 +87,24 @@ impl Manifest {
     /// The arrays that it has chunks of.
     #[cfg(test)]
     pub(super) fn nodes(&self) -> Result<Vec<[u8; 8]>> {
-        let arrays = Table::root(&self.payload)?.tables(1)?;
+        let arrays = FlatTable::root(&self.payload)?.tables(1)?;
         arrays.iter().map(|a| need(a?.fixed(0)?, "the id of an array")).collect()
     }
 
     /// Where chunk `index` of an array is; `None` if it was never written.
-    pub(super) fn find(&self, node: [u8; 8], index: &[u32]) -> Result<Option<Place>> {
+    pub(super) fn find(&self, node: [u8; 8], index: &[u32]) -> Result<Option<ChunkPlace>> {
         let Some(chunks) = self.chunks(node)? else { return Ok(None) };
         let found = chunks.search(|c| Ok(compare(stored_index(c)?, index)))?;
         found.map(|c| self.place(&c)).transpose()
     }
 
     /// Up to `count` chunks of an array from number `start` on, in the order of their indexes.
-    pub(super) fn some(&self, node: [u8; 8], start: usize, count: usize) -> Result<Vec<(Vec<u32>, Place)>> {
+    pub(super) fn some(
+        &self,
+        node: [u8; 8],
+        start: usize,
+        count: usize,
+    ) -> Result<Vec<(Vec<u32>, ChunkPlace)>> {
         let Some(chunks) = self.chunks(node)? else { return Ok(Vec::new()) };
         let numbers = (start..chunks.len()).take(count);
         let one = |i| {
@@ -121,18 +126,18 @@ impl Manifest {
         Ok(())
     }
 
-    fn place(&self, chunk: &Table<'_>) -> Result<Place> {
+    fn place(&self, chunk: &FlatTable<'_>) -> Result<ChunkPlace> {
         let span = Span { offset: chunk.u64(2)?, length: chunk.u64(3)? };
         if span.offset.checked_add(span.length).is_none() {
             return Err(Error::invalid("a chunk ends beyond every object"));
         }
         if let Some(id) = chunk.fixed(4)? {
-            return Ok(Place::Native(Id(id), span));
+            return Ok(ChunkPlace::Native(Id(id), span));
         }
         let address = match (chunk.list(8, 1)?, chunk.text(5)?, chunk.list(1, 1)?) {
             (Some(packed), ..) => self.address(packed, true)?,
             (None, Some(plain), _) => self.address(plain.as_bytes(), false)?,
-            (None, None, Some(data)) => return Ok(Place::Inline(Bytes::copy_from_slice(data))),
+            (None, None, Some(data)) => return Ok(ChunkPlace::Inline(Bytes::copy_from_slice(data))),
             (None, None, None) => return Err(Error::invalid("a chunk is nowhere")),
         };
         let pin = match (chunk.text(6)?, chunk.u32(7)?) {
@@ -140,7 +145,7 @@ impl Manifest {
             (None, 0) => None,
             (None, t) => Some(Pin { unmodified_since: Some(i64::from(t)), ..Pin::default() }),
         };
-        Ok(Place::Virtual(address, span, pin.map(Arc::new)))
+        Ok(ChunkPlace::Virtual(address, span, pin.map(Arc::new)))
     }
 
     fn address(&self, stored: &[u8], packed: bool) -> Result<Arc<str>> {
@@ -157,7 +162,7 @@ impl Manifest {
     }
 }
 
-impl Addresses {
+impl IcechunkAddresses {
     fn unpack(&mut self, stored: &[u8]) -> Result<Vec<u8>> {
         let fault = |why: &str| invalid!("the address of a chunk cannot be decompressed: {why}");
         let room = match zstd_safe::get_frame_content_size(stored) {
@@ -181,7 +186,7 @@ impl Addresses {
     }
 }
 
-fn stored_index<'a>(chunk: &Table<'a>) -> Result<&'a [u8]> {
+fn stored_index<'a>(chunk: &FlatTable<'a>) -> Result<&'a [u8]> {
     need(chunk.list(0, 4)?, "the index of a chunk")
 }
 

@@ -39,10 +39,10 @@ pub use config::Container;
 pub use id::Id;
 pub use repo::{Named, Version, Versions};
 
-use file::Kind;
-use manifest::{Manifest, Place};
+use file::FileKind;
+use manifest::{ChunkManifest, ChunkPlace};
 use repo::Repo;
-use snapshot::{Array, Form, ManifestPart, Node, Snapshot};
+use snapshot::{ArrayNode, KeyForm, ManifestPart, Snapshot, SnapshotNode};
 
 /// How many manifests are fetched at once for many keys.
 const FETCHES: usize = 8;
@@ -105,7 +105,7 @@ impl Repository {
             return Err(named(e).with_key(key));
         };
         let (context, owner, size) = (Context::shared(), owner(), bytes.len());
-        let parse = move || Snapshot::parse(file::open(&bytes, Kind::Snapshot)?, id);
+        let parse = move || Snapshot::parse(file::open(&bytes, FileKind::Snapshot)?, id);
         let snapshot = compute(&context, size, parse);
         let snapshot = snapshot.await.map_err(|e| named(e).with_key(key))?;
         Ok(Self { store, repo, id, snapshot, context, owner, containers: OnceCell::new() })
@@ -130,7 +130,7 @@ impl Repository {
         Ok(known)
     }
 
-    async fn manifest(&self, id: Id) -> Result<Arc<Manifest>> {
+    async fn manifest(&self, id: Id) -> Result<Arc<ChunkManifest>> {
         let fetch = async {
             let key = format!("manifests/{id}");
             let at = |e: Error| e.with_key(&key).with_store(&self.store);
@@ -138,21 +138,21 @@ impl Repository {
                 return Err(at(Error::not_found("the manifest that names the chunk does not exist")));
             };
             let size = bytes.len();
-            let parse = move || Manifest::parse(file::open(&bytes, Kind::Manifest)?, id);
+            let parse = move || ChunkManifest::parse(file::open(&bytes, FileKind::Manifest)?, id);
             compute(&self.context, size, parse).await.map_err(at)
         };
         let [a, b] = hashed(id);
         let key = Key { owner: self.owner, part: [a, b, 0, 0] };
-        self.context.chunks().get_or_make(key, Manifest::bytes, fetch).await.map_err(|e| copy_of(&e))
+        self.context.chunks().get_or_make(key, ChunkManifest::bytes, fetch).await.map_err(|e| copy_of(&e))
     }
 
     /// The array and the index of the chunk that a key stands for.
-    fn chunk(&self, key: &str) -> Result<Option<Chunk<'_>>> {
+    fn chunk(&self, key: &str) -> Result<Option<ChunkRef<'_>>> {
         let Some((node, array, rest)) = self.snapshot.array_of(key) else { return Ok(None) };
         let form = array.form(&node.document).map_err(|e| e.with_node(format!("/{}", node.path)))?;
         let Some(index) = form.keys.index(rest, form.rank) else { return Ok(None) };
         let index = index.into_iter().map(|n| u32::try_from(n).ok()).collect::<Option<Vec<u32>>>();
-        Ok(index.map(|index| Chunk { node, array, index }))
+        Ok(index.map(|index| ChunkRef { node, array, index }))
     }
 
     /// The document of a node, if the key is one's.
@@ -161,7 +161,11 @@ impl Repository {
         Some(Location::Inline(self.snapshot.node(path)?.document.clone()))
     }
 
-    async fn find(&self, chunk: &Chunk<'_>, held: &HashMap<Id, Arc<Manifest>>) -> Result<Option<Location>> {
+    async fn find(
+        &self,
+        chunk: &ChunkRef<'_>,
+        held: &HashMap<Id, Arc<ChunkManifest>>,
+    ) -> Result<Option<Location>> {
         for part in chunk.array.parts_with(&chunk.index) {
             let Some(manifest) = held.get(&part.manifest) else { continue };
             let at = |e: Error| e.with_key(format!("manifests/{}", part.manifest)).with_store(&self.store);
@@ -172,14 +176,14 @@ impl Repository {
         Ok(None)
     }
 
-    async fn manifest_for(&self, id: Id, key: &str) -> Result<(Id, Arc<Manifest>)> {
+    async fn manifest_for(&self, id: Id, key: &str) -> Result<(Id, Arc<ChunkManifest>)> {
         Ok((id, self.manifest(id).await.map_err(|e| looking_up(e, key))?))
     }
 
     /// Looks chunks up in the manifests that are wanted for them; each of these with a key to blame.
     async fn fill(&self, chunks: Vec<Asked<'_, '_>>, wanted: BTreeMap<Id, &str>) -> Result<()> {
         let fetch: Vec<_> = wanted.into_iter().map(|(id, key)| self.manifest_for(id, key)).collect();
-        let held: HashMap<Id, Arc<Manifest>> =
+        let held: HashMap<Id, Arc<ChunkManifest>> =
             stream::iter(fetch).buffer_unordered(FETCHES).try_collect().await?;
         for (slot, key, chunk) in chunks {
             *slot = self.find(&chunk, &held).await.map_err(|e| looking_up(e, key))?;
@@ -187,13 +191,13 @@ impl Repository {
         Ok(())
     }
 
-    async fn location(&self, place: Place) -> Result<Location> {
+    async fn location(&self, place: ChunkPlace) -> Result<Location> {
         Ok(match place {
-            Place::Inline(bytes) => Location::Inline(bytes),
+            ChunkPlace::Inline(bytes) => Location::Inline(bytes),
             // Nothing needs to be fetched for no bytes, and not every store can.
-            Place::Native(_, Span { length: 0, .. }) => Location::Inline(bytes::Bytes::new()),
-            Place::Native(id, span) => Location::Remote(Remote::new(format!("chunks/{id}"), Some(span))),
-            Place::Virtual(address, span, pin) => {
+            ChunkPlace::Native(_, Span { length: 0, .. }) => Location::Inline(bytes::Bytes::new()),
+            ChunkPlace::Native(id, span) => Location::Remote(Remote::new(format!("chunks/{id}"), Some(span))),
+            ChunkPlace::Virtual(address, span, pin) => {
                 let url = self.address(address).await?;
                 Location::Remote(Remote { url, span: Some(span), pin, near: None })
             }
@@ -227,9 +231,9 @@ impl Repository {
     /// The chunks of an array that one of its manifests names, in batches.
     fn batches<'a>(
         &'a self,
-        node: &'a Node,
+        node: &'a SnapshotNode,
         part: &'a ManifestPart,
-    ) -> impl futures::Stream<Item = Result<Vec<(Vec<u32>, Place)>>> + Send + 'a {
+    ) -> impl futures::Stream<Item = Result<Vec<(Vec<u32>, ChunkPlace)>>> + Send + 'a {
         stream::try_unfold(0, move |start| async move {
             let manifest = self.manifest(part.manifest).await?;
             let mut some = manifest.some(node.id, start, BATCH)?;
@@ -243,7 +247,7 @@ impl Repository {
     }
 
     /// The document of a node and its chunks.
-    fn node_entries<'a>(&'a self, node: &'a Node) -> BoxStream<'a, Result<(String, Location)>> {
+    fn node_entries<'a>(&'a self, node: &'a SnapshotNode) -> BoxStream<'a, Result<(String, Location)>> {
         let document = (join(&node.path, "zarr.json"), Location::Inline(node.document.clone()));
         let document = stream::once(async { Ok(document) });
         let Some(array) = &node.array else { return document.boxed() };
@@ -262,10 +266,10 @@ impl Repository {
     }
 
     /// The chunks of an array whose keys begin with `inside/`, one step deep.
-    async fn list_chunks(&self, node: &Node, array: &Array, inside: &str) -> Result<Listing> {
+    async fn list_chunks(&self, node: &SnapshotNode, array: &ArrayNode, inside: &str) -> Result<Listing> {
         let form = array.form(&node.document).map_err(|e| e.with_node(format!("/{}", node.path)))?;
         let mut listing = Listing::default();
-        let Form { keys, rank } = form;
+        let KeyForm { keys, rank } = form;
         if inside.is_empty() && keys.prefixed && keys.separator == '/' && rank > 0 {
             if !array.parts().is_empty() {
                 listing.prefixes.push("c".to_owned());
@@ -298,7 +302,7 @@ impl Repository {
 }
 
 /// Where an answer goes, the key that was asked for, and the chunk it stands for.
-type Asked<'o, 'k> = (&'o mut Option<Location>, &'k str, Chunk<'k>);
+type Asked<'o, 'k> = (&'o mut Option<Location>, &'k str, ChunkRef<'k>);
 
 fn looking_up(e: Error, key: &str) -> Error {
     e.within(format!("looking up {key}"))
@@ -306,9 +310,9 @@ fn looking_up(e: Error, key: &str) -> Error {
 
 /// A chunk that a key stands for.
 #[derive(Debug)]
-struct Chunk<'a> {
-    node: &'a Node,
-    array: &'a Array,
+struct ChunkRef<'a> {
+    node: &'a SnapshotNode,
+    array: &'a ArrayNode,
     index: Vec<u32>,
 }
 

@@ -6,8 +6,8 @@
 use futures::stream::{StreamExt, TryStreamExt};
 
 use super::config::{self, Container};
-use super::file::{self, Kind};
-use super::flat::{Budget, Table, Tables, need};
+use super::file::{self, FileKind};
+use super::flat::{BufferBudget, FlatTable, Tables, need};
 use super::id::Id;
 use crate::error::{Error, ErrorKind, Result, not_found};
 use crate::meta::json::Json;
@@ -100,7 +100,7 @@ impl Repo {
         let at = |e: Error| e.with_key(REPO).with_store(store);
         match store.get(REPO, None).await? {
             None => Ok(Self::Files(store.clone())),
-            Some(bytes) => file::open(&bytes, Kind::Repo).and_then(|payload| known(&payload)).map_err(at),
+            Some(bytes) => file::open(&bytes, FileKind::Repo).and_then(|payload| known(&payload)).map_err(at),
         }
     }
 
@@ -194,16 +194,16 @@ fn there(names: Option<Vec<String>>, many: &str) -> String {
 
 /// From the FlatBuffers of the file `repo`.
 pub(super) fn known(payload: &[u8]) -> Result<Repo> {
-    let root = Table::root(payload)?;
+    let root = FlatTable::root(payload)?;
     if let Some(status) = root.table(5)?
         && status.u8(0, 0)? == 2
     {
         let why = status.text(2)?.map(|why| format!(": {why}")).unwrap_or_default();
         return Err(Error::not_permitted(format!("its owner has taken the repository offline{why}")));
     }
-    let budget = &mut Budget::of(payload);
+    let budget = &mut BufferBudget::of(payload);
     let snapshots = root.tables(4)?;
-    let id = |s: Result<Table<'_>>| Ok(Id(need(s?.fixed(0)?, "the id of a snapshot")?));
+    let id = |s: Result<FlatTable<'_>>| Ok(Id(need(s?.fixed(0)?, "the id of a snapshot")?));
     let ids = snapshots.iter().map(id).collect::<Result<_>>()?;
     let tags = refs(root.tables(1)?, &snapshots, budget)?;
     let branches = refs(root.tables(2)?, &snapshots, budget)?;
@@ -212,8 +212,8 @@ pub(super) fn known(payload: &[u8]) -> Result<Repo> {
     Ok(Repo::Known { versions: Versions { format: 2, branches, tags }, deleted, snapshots: ids, containers })
 }
 
-fn refs(all: Tables<'_>, snapshots: &Tables<'_>, budget: &mut Budget) -> Result<Vec<Named>> {
-    let one = |table: Result<Table<'_>>| {
+fn refs(all: Tables<'_>, snapshots: &Tables<'_>, budget: &mut BufferBudget) -> Result<Vec<Named>> {
+    let one = |table: Result<FlatTable<'_>>| {
         let table = table?;
         let name = need(table.text(0)?, "the name of a branch or tag")?.to_owned();
         budget.take(name.len())?;

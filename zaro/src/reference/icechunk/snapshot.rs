@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use bytes::Bytes;
 
-use super::flat::{Budget, Table, need};
+use super::flat::{BufferBudget, FlatTable, need};
 use super::id::Id;
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::meta::json::Json;
@@ -15,28 +15,28 @@ use crate::store::Listing;
 /// All nodes, in the order of their paths.
 #[derive(Debug)]
 pub(super) struct Snapshot {
-    nodes: Vec<Node>,
+    nodes: Vec<SnapshotNode>,
 }
 
 /// A group or an array.
 #[derive(Debug)]
-pub(super) struct Node {
+pub(super) struct SnapshotNode {
     /// Its path without the leading slash; empty for the root.
     pub(super) path: Box<str>,
     pub(super) id: [u8; 8],
     /// Its `zarr.json`.
     pub(super) document: Bytes,
-    pub(super) array: Option<Array>,
+    pub(super) array: Option<ArrayNode>,
 }
 
 /// What only arrays have.
 #[derive(Debug)]
-pub(super) struct Array {
+pub(super) struct ArrayNode {
     /// By where they begin along the first dimension.
     parts: Vec<ManifestPart>,
     /// How far along the first dimension any part up to this one reaches.
     reach: Vec<u32>,
-    form: OnceLock<Form>,
+    form: OnceLock<KeyForm>,
 }
 
 /// A manifest that names chunks of an array.
@@ -49,7 +49,7 @@ pub(super) struct ManifestPart {
 
 /// How the chunks of an array are called.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Form {
+pub(super) struct KeyForm {
     pub(super) keys: ChunkKeys,
     pub(super) rank: usize,
 }
@@ -65,12 +65,12 @@ impl Snapshot {
     /// From the FlatBuffers of a snapshot that is called `id`.
     pub(super) fn parse(payload: Vec<u8>, id: Id) -> Result<Self> {
         let payload = Bytes::from(payload);
-        let root = Table::root(&payload)?;
+        let root = FlatTable::root(&payload)?;
         let stated = Id(need(root.fixed(0)?, "the id of the snapshot")?);
         if stated != id {
             return Err(invalid!("the file is the snapshot {stated}, and not {id}"));
         }
-        let mut budget = Budget::of(&payload);
+        let mut budget = BufferBudget::of(&payload);
         let mut nodes = Vec::new();
         for table in root.tables(2)?.iter() {
             nodes.push(node(&table?, &payload, &mut budget)?);
@@ -86,13 +86,16 @@ impl Snapshot {
     }
 
     /// The node at a path.
-    pub(super) fn node(&self, path: &str) -> Option<&Node> {
+    pub(super) fn node(&self, path: &str) -> Option<&SnapshotNode> {
         let at = self.nodes.binary_search_by(|n| (*n.path).cmp(path)).ok()?;
         self.nodes.get(at)
     }
 
     /// The array that a key belongs to, and what the key is below it.
-    pub(super) fn array_of<'a, 'k>(&'a self, key: &'k str) -> Option<(&'a Node, &'a Array, &'k str)> {
+    pub(super) fn array_of<'a, 'k>(
+        &'a self,
+        key: &'k str,
+    ) -> Option<(&'a SnapshotNode, &'a ArrayNode, &'k str)> {
         let mut path = key;
         while let Some((above, _)) = path.rsplit_once('/') {
             path = above;
@@ -106,7 +109,7 @@ impl Snapshot {
     }
 
     /// All nodes below `prefix/`, and the one at `prefix` first if it is there.
-    pub(super) fn below(&self, prefix: &str) -> Vec<&Node> {
+    pub(super) fn below(&self, prefix: &str) -> Vec<&SnapshotNode> {
         if prefix.is_empty() {
             return self.nodes.iter().collect();
         }
@@ -142,7 +145,7 @@ impl Snapshot {
     }
 }
 
-impl Array {
+impl ArrayNode {
     /// The manifests that may name the chunk.
     pub(super) fn parts_with<'a>(&'a self, index: &'a [u32]) -> impl Iterator<Item = &'a ManifestPart> {
         let first = index.first().copied().unwrap_or(0);
@@ -158,7 +161,7 @@ impl Array {
     }
 
     /// How its chunks are called, from its document.
-    pub(super) fn form(&self, document: &[u8]) -> Result<Form> {
+    pub(super) fn form(&self, document: &[u8]) -> Result<KeyForm> {
         if let Some(form) = self.form.get() {
             return Ok(*form);
         }
@@ -169,7 +172,7 @@ impl Array {
         let keys = v3::keys(field("chunk_key_encoding")?, &mut Findings::default())?;
         let shape = field("shape")?.items();
         let rank = shape.ok_or_else(|| Error::invalid("must be a list").with_field("shape"))?.len();
-        Ok(*self.form.get_or_init(|| Form { keys, rank }))
+        Ok(*self.form.get_or_init(|| KeyForm { keys, rank }))
     }
 }
 
@@ -179,7 +182,7 @@ impl ManifestPart {
     }
 }
 
-fn node(table: &Table<'_>, payload: &Bytes, budget: &mut Budget) -> Result<Node> {
+fn node(table: &FlatTable<'_>, payload: &Bytes, budget: &mut BufferBudget) -> Result<SnapshotNode> {
     let id = need(table.fixed(0)?, "the id of a node")?;
     let path = need(table.text(1)?, "the path of a node")?;
     let at = |e: Error| e.with_node(path);
@@ -194,10 +197,10 @@ fn node(table: &Table<'_>, payload: &Bytes, budget: &mut Budget) -> Result<Node>
         2 => None,
         kind => return Err(at(unsupported!("the node is of an unknown kind ({kind})"))),
     };
-    Ok(Node { path: bare.into(), id, document, array })
+    Ok(SnapshotNode { path: bare.into(), id, document, array })
 }
 
-fn array(table: &Table<'_>, budget: &mut Budget) -> Result<Array> {
+fn array(table: &FlatTable<'_>, budget: &mut BufferBudget) -> Result<ArrayNode> {
     let manifests = table.tables(2)?;
     let mut parts = Vec::new();
     for part in manifests.iter() {
@@ -220,5 +223,5 @@ fn array(table: &Table<'_>, budget: &mut Budget) -> Result<Array> {
             furthest
         })
         .collect();
-    Ok(Array { parts, reach, form: OnceLock::new() })
+    Ok(ArrayNode { parts, reach, form: OnceLock::new() })
 }

@@ -6,7 +6,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
 use super::generate::generate;
 use super::intern::Interner;
-use super::table::{Entry, Fault, Table};
+use super::table::{ReferenceFault, ReferenceTable, TableEntry};
 use super::template::{Template, Templates};
 use crate::error::{Error, Result, invalid};
 use crate::meta::Json;
@@ -43,9 +43,9 @@ enum ParserState {
 
 /// What is known of a document so far.
 #[derive(Debug)]
-pub(super) struct Builder {
+pub(super) struct TableBuilder {
     state: ParserState,
-    table: Table,
+    table: ReferenceTable,
     urls: Interner,
     /// The texts of the members that are no references, for the end.
     version: Option<Vec<u8>>,
@@ -61,17 +61,17 @@ pub(super) struct Builder {
 /// A document that is done: references, and their addresses or why there is none.
 #[derive(Debug)]
 pub(super) struct Parsed {
-    pub(super) table: Table,
+    pub(super) table: ReferenceTable,
     pub(super) urls: Interner,
     /// Addresses whose template comes to nothing, in order of their numbers, with the reason.
     pub(super) failed: Vec<(u32, String)>,
 }
 
-impl Builder {
+impl TableBuilder {
     pub(super) fn new() -> Self {
         Self {
             state: ParserState::Before,
-            table: Table::default(),
+            table: ReferenceTable::default(),
             urls: Interner::default(),
             version: None,
             templates: None,
@@ -199,10 +199,10 @@ impl Builder {
                     None
                 })
             }
-            _ => Entry::Bad(match c.word()? {
-                b"null" => Fault::Null,
-                b"true" | b"false" => Fault::Boolean,
-                _ => Fault::Number,
+            _ => TableEntry::Bad(match c.word()? {
+                b"null" => ReferenceFault::Null,
+                b"true" | b"false" => ReferenceFault::Boolean,
+                _ => ReferenceFault::Number,
             }),
         };
         let key = name.decode().map_err(Halt::Bad)?;
@@ -211,22 +211,22 @@ impl Builder {
 
     /// `[url]`, `[url, offset, length]`, and what is neither.
     #[inline]
-    fn list(&mut self, c: &mut Cursor<'_>) -> Scan<Entry> {
+    fn list(&mut self, c: &mut Cursor<'_>) -> Scan<TableEntry> {
         c.bump();
-        let mut items = [Item::None; 3];
+        let mut items = [ListItem::None; 3];
         let mut count = 0usize;
         if c.peek()? == b']' {
             c.bump();
-            return Ok(Entry::Bad(Fault::EmptyList));
+            return Ok(TableEntry::Bad(ReferenceFault::EmptyList));
         }
         loop {
             let item = match c.peek()? {
-                b'"' => Item::Text(c.string()?),
+                b'"' => ListItem::Text(c.string()?),
                 b'{' | b'[' => {
                     c.skip()?;
-                    Item::Other
+                    ListItem::Other
                 }
-                _ => Item::Word(c.word()?),
+                _ => ListItem::Word(c.word()?),
             };
             if let Some(slot) = items.get_mut(count) {
                 *slot = item;
@@ -243,20 +243,20 @@ impl Builder {
         }
         let [url, offset, length] = items;
         let span = match (count, offset, length) {
-            (1, ..) | (3, Item::Word(b"null"), Item::Word(b"null")) => None,
-            (3, Item::Word(offset), Item::Word(length)) => match (whole(offset), whole(length)) {
+            (1, ..) | (3, ListItem::Word(b"null"), ListItem::Word(b"null")) => None,
+            (3, ListItem::Word(offset), ListItem::Word(length)) => match (whole(offset), whole(length)) {
                 (Some(offset), Some(length)) => Some((offset, length)),
-                (None, _) => return Ok(Entry::Bad(Fault::Offset)),
-                (_, None) => return Ok(Entry::Bad(Fault::Length)),
+                (None, _) => return Ok(TableEntry::Bad(ReferenceFault::Offset)),
+                (_, None) => return Ok(TableEntry::Bad(ReferenceFault::Length)),
             },
-            (3, Item::Word(_), _) => return Ok(Entry::Bad(Fault::Length)),
-            (3, ..) => return Ok(Entry::Bad(Fault::Offset)),
-            _ => return Ok(Entry::Bad(Fault::Items)),
+            (3, ListItem::Word(_), _) => return Ok(TableEntry::Bad(ReferenceFault::Length)),
+            (3, ..) => return Ok(TableEntry::Bad(ReferenceFault::Offset)),
+            _ => return Ok(TableEntry::Bad(ReferenceFault::Items)),
         };
         let url = match url {
-            Item::Text(text) => text.decode().and_then(|text| self.urls.add(text.as_bytes())),
-            Item::Word(b"null") => self.urls.add(b""),
-            _ => return Ok(Entry::Bad(Fault::Address)),
+            ListItem::Text(text) => text.decode().and_then(|text| self.urls.add(text.as_bytes())),
+            ListItem::Word(b"null") => self.urls.add(b""),
+            _ => return Ok(TableEntry::Bad(ReferenceFault::Address)),
         };
         Ok(entry(url.map_err(Halt::Bad)?, span))
     }
@@ -379,28 +379,28 @@ fn unknown_template(name: &str) -> Error {
 
 /// An item of a list.
 #[derive(Clone, Copy)]
-enum Item<'a> {
+enum ListItem<'a> {
     None,
     Text(Text<'a>),
     Word(&'a [u8]),
     Other,
 }
 
-fn entry(url: u32, span: Option<(u64, u64)>) -> Entry {
+fn entry(url: u32, span: Option<(u64, u64)>) -> TableEntry {
     match span {
-        None => Entry::Whole { url },
+        None => TableEntry::Whole { url },
         Some((offset, length)) if length == TOO_LONG || offset.checked_add(length).is_none() => {
-            Entry::Bad(Fault::End)
+            TableEntry::Bad(ReferenceFault::End)
         }
-        Some((offset, length)) => Entry::Span { url, offset, length },
+        Some((offset, length)) => TableEntry::Span { url, offset, length },
     }
 }
 
 /// The bytes that an inline text stands for.
-fn inline(text: &Text<'_>, out: &mut Vec<u8>) -> Option<Fault> {
-    let Ok(text) = text.decode() else { return Some(Fault::Text) };
+fn inline(text: &Text<'_>, out: &mut Vec<u8>) -> Option<ReferenceFault> {
+    let Ok(text) = text.decode() else { return Some(ReferenceFault::Text) };
     match text.strip_prefix("base64:") {
-        Some(coded) => BASE64.decode_vec(coded.trim_end(), out).err().map(|_| Fault::Base64),
+        Some(coded) => BASE64.decode_vec(coded.trim_end(), out).err().map(|_| ReferenceFault::Base64),
         None => {
             out.extend_from_slice(text.as_bytes());
             None

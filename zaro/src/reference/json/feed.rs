@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use super::document::{Builder, Parsed};
+use super::document::{Parsed, TableBuilder};
 use crate::error::{Error, ErrorKind, Result, invalid};
 use crate::num::{u64_of, usize_of};
 use crate::store::{ByteRange, GetOptions, Object, ObjectMeta, SharedStore, StoreExt as _};
@@ -41,7 +41,7 @@ pub(super) struct Feed {
     /// How many bytes came, and how many they were unpacked.
     packed: u64,
     unpacked: u64,
-    builder: Builder,
+    builder: TableBuilder,
 }
 
 enum Coding {
@@ -71,7 +71,7 @@ fn damaged(what: &str, e: impl std::fmt::Display) -> Error {
 
 impl Feed {
     pub(super) fn new() -> Self {
-        let (pending, builder) = (Vec::new(), Builder::new());
+        let (pending, builder) = (Vec::new(), TableBuilder::new());
         Self { coding: None, pending, enough: 0, begun: false, packed: 0, unpacked: 0, builder }
     }
 

@@ -1,7 +1,7 @@
 //! `gen`: many references from one rule.
 
-use super::document::Builder;
-use super::template::{Scope, Template, Templates, Value};
+use super::document::TableBuilder;
+use super::template::{Scope, Template, TemplateValue, Templates};
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::meta::Json;
 use crate::num::u64_of;
@@ -10,12 +10,12 @@ use crate::num::u64_of;
 const MOST: u64 = 5_000_000;
 
 /// The values of one dimension.
-enum Values {
+enum DimensionValues {
     List(Vec<i64>),
     Range { start: i64, step: i64, count: u64 },
 }
 
-impl Values {
+impl DimensionValues {
     fn count(&self) -> u64 {
         match self {
             Self::List(list) => u64_of(list.len()),
@@ -60,7 +60,7 @@ impl Values {
 }
 
 /// Adds what the rules of `gen` make.
-pub(super) fn generate(rules: &Json, templates: &Templates, out: &mut Builder) -> Result<()> {
+pub(super) fn generate(rules: &Json, templates: &Templates, out: &mut TableBuilder) -> Result<()> {
     let Some(rules) = rules.items() else {
         return Err(Error::invalid("must be a list").with_field("gen"));
     };
@@ -71,7 +71,7 @@ pub(super) fn generate(rules: &Json, templates: &Templates, out: &mut Builder) -
     Ok(())
 }
 
-fn one(rule: &Json, templates: &Templates, out: &mut Builder, left: &mut u64) -> Result<()> {
+fn one(rule: &Json, templates: &Templates, out: &mut TableBuilder, left: &mut u64) -> Result<()> {
     let template = |name: &str| match rule.get(name) {
         None | Some(Json::Null) => Ok(None),
         Some(Json::String(text)) => Template::parse(text).map(Some),
@@ -94,7 +94,7 @@ fn one(rule: &Json, templates: &Templates, out: &mut Builder, left: &mut u64) ->
     let mut values = Vec::new();
     for (name, value) in dimensions {
         names.push(name.clone());
-        values.push(Values::parse(value).map_err(|e| e.within(format!("dimension {name:?}")))?);
+        values.push(DimensionValues::parse(value).map_err(|e| e.within(format!("dimension {name:?}")))?);
     }
     let count = values.iter().fold(1u64, |n, v| n.saturating_mul(v.count()));
     *left = left
@@ -103,13 +103,14 @@ fn one(rule: &Json, templates: &Templates, out: &mut Builder, left: &mut u64) ->
     let number = |text: String| {
         text.trim().parse::<u64>().map_err(|_| invalid!("{text:?} is not a whole number from 0 on"))
     };
-    let mut scope: Vec<(String, Value)> = names.into_iter().map(|n| (n, Value::Int(0))).collect();
+    let mut scope: Vec<(String, TemplateValue)> =
+        names.into_iter().map(|n| (n, TemplateValue::Int(0))).collect();
     for i in 0..count {
         let mut rest = i;
         // The last dimension varies fastest.
         for ((_, at), values) in scope.iter_mut().zip(&values).rev() {
             let n = values.count().max(1);
-            *at = Value::Int(values.get(rest.checked_rem(n).unwrap_or(0)));
+            *at = TemplateValue::Int(values.get(rest.checked_rem(n).unwrap_or(0)));
             rest = rest.checked_div(n).unwrap_or(0);
         }
         let scope: Scope<'_> = &scope;

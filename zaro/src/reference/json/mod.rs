@@ -18,7 +18,7 @@ use futures::stream::{self, BoxStream, StreamExt};
 
 use self::document::Parsed;
 use self::intern::Interner;
-use self::table::{Entry, Table, said};
+use self::table::{ReferenceTable, TableEntry, said};
 use super::{Location, Map, Remote, Span};
 use crate::error::{Error, Result};
 use crate::store::{Listing, SharedStore};
@@ -26,7 +26,7 @@ use crate::store::{Listing, SharedStore};
 /// The references of a document, in memory.
 #[derive(Debug)]
 pub struct JsonMap {
-    table: Table,
+    table: ReferenceTable,
     urls: Interner,
     failed: Vec<(u32, String)>,
 }
@@ -91,20 +91,20 @@ impl JsonMap {
         std::str::from_utf8(self.urls.get(id)).map_err(|_| Error::invalid("the address is not Unicode"))
     }
 
-    fn location(&self, entry: Entry) -> Result<Location> {
+    fn location(&self, entry: TableEntry) -> Result<Location> {
         let remote =
             |url: u32, span| Ok(Location::Remote(Remote::new(Arc::<str>::from(self.url(url)?), span)));
         match entry {
-            Entry::Inline { offset, length } => Ok(Location::Inline(self.table.inline(offset, length))),
-            Entry::Whole { url } => remote(url, None),
-            Entry::Span { url, offset, length } => remote(url, Some(Span { offset, length })),
-            Entry::Bad(fault) => Err(Error::invalid(said(fault))),
+            TableEntry::Inline { offset, length } => Ok(Location::Inline(self.table.inline(offset, length))),
+            TableEntry::Whole { url } => remote(url, None),
+            TableEntry::Span { url, offset, length } => remote(url, Some(Span { offset, length })),
+            TableEntry::Bad(fault) => Err(Error::invalid(said(fault))),
         }
     }
 
     /// The chunk of an array without dimensions, which has three names: `0` (V2), `c` (V3), and the empty one that
     /// VirtualiZarr writes.
-    fn scalar(&self, folder: &[u8], name: &[u8]) -> Option<Entry> {
+    fn scalar(&self, folder: &[u8], name: &[u8]) -> Option<TableEntry> {
         let (document, others): (&[u8], [&[u8]; 2]) = match name {
             b"0" => (b".zarray", [b"", b"c"]),
             b"c" => (b"zarr.json", [b"", b"0"]),
@@ -114,7 +114,7 @@ impl JsonMap {
         others.iter().find_map(|other| self.table.find_in(folder, other))
     }
 
-    fn find(&self, key: &str) -> Option<Entry> {
+    fn find(&self, key: &str) -> Option<TableEntry> {
         let key = key.as_bytes();
         self.table.find(key).or_else(|| {
             let cut = key.iter().rposition(|b| *b == b'/').map_or(0, |at| at.saturating_add(1));

@@ -21,7 +21,7 @@ const WHOLE: u64 = u64::MAX;
 
 /// Why a reference makes no sense.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum ReferenceFault {
     Null,
     Number,
     Boolean,
@@ -35,23 +35,23 @@ pub(super) enum Fault {
     Text,
 }
 
-const FAULTS: [(Fault, &str); 11] = [
-    (Fault::Null, "the reference is null"),
-    (Fault::Number, "the reference is a number"),
-    (Fault::Boolean, "the reference is a boolean"),
-    (Fault::EmptyList, "the reference is an empty list"),
-    (Fault::Items, "the reference must be [url] or [url, offset, length]"),
-    (Fault::Address, "the address in the reference is neither text nor null"),
-    (Fault::Offset, "the offset of the reference is not a whole number from 0 on"),
-    (Fault::Length, "the length of the reference is not a whole number from 0 on"),
-    (Fault::End, "the range of the reference ends beyond every object"),
-    (Fault::Base64, "the reference begins with base64:, and the rest is no base64"),
-    (Fault::Text, "the text of the reference is not Unicode"),
+const FAULTS: [(ReferenceFault, &str); 11] = [
+    (ReferenceFault::Null, "the reference is null"),
+    (ReferenceFault::Number, "the reference is a number"),
+    (ReferenceFault::Boolean, "the reference is a boolean"),
+    (ReferenceFault::EmptyList, "the reference is an empty list"),
+    (ReferenceFault::Items, "the reference must be [url] or [url, offset, length]"),
+    (ReferenceFault::Address, "the address in the reference is neither text nor null"),
+    (ReferenceFault::Offset, "the offset of the reference is not a whole number from 0 on"),
+    (ReferenceFault::Length, "the length of the reference is not a whole number from 0 on"),
+    (ReferenceFault::End, "the range of the reference ends beyond every object"),
+    (ReferenceFault::Base64, "the reference begins with base64:, and the rest is no base64"),
+    (ReferenceFault::Text, "the text of the reference is not Unicode"),
 ];
 
 /// What a key stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Entry {
+pub(super) enum TableEntry {
     /// `offset .. offset + length` of what is kept here.
     Inline { offset: u64, length: u64 },
     /// An object, by the number of its address.
@@ -59,12 +59,12 @@ pub(super) enum Entry {
     /// A part of one.
     Span { url: u32, offset: u64, length: u64 },
     /// Nothing that makes sense.
-    Bad(Fault),
+    Bad(ReferenceFault),
 }
 
 /// The references of a document.
 #[derive(Debug, Default)]
-pub(super) struct Table {
+pub(super) struct ReferenceTable {
     /// Folders with their closing slash; `""` is the root.
     folders: Interner,
     /// The folder of each entry; empty once the table is done.
@@ -90,14 +90,14 @@ fn usize_from(n: u32) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }
 
-impl Table {
+impl ReferenceTable {
     pub(super) fn len(&self) -> usize {
         self.url.len()
     }
 
     /// Adds an entry; of several with one key the last counts.
     #[inline]
-    pub(super) fn add(&mut self, key: &[u8], entry: Entry) -> Result<()> {
+    pub(super) fn add(&mut self, key: &[u8], entry: TableEntry) -> Result<()> {
         let cut = key.iter().rposition(|b| *b == b'/').map_or(0, |at| at.saturating_add(1));
         let (folder, name) = key.split_at_checked(cut).unwrap_or((key, &[]));
         let folder = self.folders.add(folder)?;
@@ -106,10 +106,10 @@ impl Table {
         self.names.extend_from_slice(name);
         self.name_ends.push(end);
         let (url, offset, length) = match entry {
-            Entry::Inline { offset, length } => (INLINE, offset, length),
-            Entry::Whole { url } => (url, 0, WHOLE),
-            Entry::Span { url, offset, length } => (url, offset, length),
-            Entry::Bad(fault) => (BAD, u64_of(FAULTS.iter().position(|f| f.0 == fault).unwrap_or(0)), 0),
+            TableEntry::Inline { offset, length } => (INLINE, offset, length),
+            TableEntry::Whole { url } => (url, 0, WHOLE),
+            TableEntry::Span { url, offset, length } => (url, offset, length),
+            TableEntry::Bad(fault) => (BAD, u64_of(FAULTS.iter().position(|f| f.0 == fault).unwrap_or(0)), 0),
         };
         self.url.push(url);
         self.offset.push(offset);
@@ -118,13 +118,13 @@ impl Table {
     }
 
     /// Keeps bytes, and says where. `write` puts them at the end of what it gets.
-    pub(super) fn keep(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Option<Fault>) -> Entry {
+    pub(super) fn keep(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Option<ReferenceFault>) -> TableEntry {
         let start = self.inline.len();
         if let Some(fault) = write(&mut self.inline) {
             self.inline.truncate(start);
-            return Entry::Bad(fault);
+            return TableEntry::Bad(fault);
         }
-        Entry::Inline { offset: u64_of(start), length: u64_of(self.inline.len().saturating_sub(start)) }
+        TableEntry::Inline { offset: u64_of(start), length: u64_of(self.inline.len().saturating_sub(start)) }
     }
 
     #[inline]
@@ -135,17 +135,17 @@ impl Table {
         self.names.get(usize_from(start)..usize_from(end)).unwrap_or_default()
     }
 
-    fn entry(&self, entry: u32) -> Option<Entry> {
+    fn entry(&self, entry: u32) -> Option<TableEntry> {
         let i = usize_from(entry);
         let (url, offset, length) = (*self.url.get(i)?, *self.offset.get(i)?, *self.length.get(i)?);
         Some(match (url, length) {
-            (INLINE, length) => Entry::Inline { offset, length },
+            (INLINE, length) => TableEntry::Inline { offset, length },
             (BAD, _) => {
                 let fault = usize::try_from(offset).ok().and_then(|i| FAULTS.get(i));
-                Entry::Bad(fault.map_or(Fault::Null, |f| f.0))
+                TableEntry::Bad(fault.map_or(ReferenceFault::Null, |f| f.0))
             }
-            (url, WHOLE) => Entry::Whole { url },
-            (url, length) => Entry::Span { url, offset, length },
+            (url, WHOLE) => TableEntry::Whole { url },
+            (url, length) => TableEntry::Span { url, offset, length },
         })
     }
 
@@ -278,14 +278,14 @@ impl Table {
         }
     }
 
-    pub(super) fn find(&self, key: &[u8]) -> Option<Entry> {
+    pub(super) fn find(&self, key: &[u8]) -> Option<TableEntry> {
         let cut = key.iter().rposition(|b| *b == b'/').map_or(0, |at| at.saturating_add(1));
         let (folder, name) = key.split_at_checked(cut)?;
         self.find_in(folder, name)
     }
 
     /// What `name` in `folder`, which has its closing slash, stands for.
-    pub(super) fn find_in(&self, folder: &[u8], name: &[u8]) -> Option<Entry> {
+    pub(super) fn find_in(&self, folder: &[u8], name: &[u8]) -> Option<TableEntry> {
         let number = self.folders.find(folder)?;
         let places = self.places(number);
         let order = match self.textual.get(usize_from(number)) {
@@ -327,7 +327,7 @@ impl Table {
     }
 
     /// Everything below `folder`, as folder, name and what it stands for.
-    pub(super) fn below(&self, folder: Vec<u8>) -> impl Iterator<Item = (&[u8], &[u8], Entry)> {
+    pub(super) fn below(&self, folder: Vec<u8>) -> impl Iterator<Item = (&[u8], &[u8], TableEntry)> {
         let start = self.by_path.partition_point(|f| self.folders.get(*f) < folder.as_slice());
         let inside = self.by_path.get(start..).unwrap_or_default().iter().copied();
         inside.take_while(move |f| self.folders.get(*f).starts_with(&folder)).flat_map(move |f| {
@@ -351,7 +351,7 @@ impl Table {
 }
 
 /// What is said of a fault.
-pub(super) fn said(fault: Fault) -> &'static str {
+pub(super) fn said(fault: ReferenceFault) -> &'static str {
     FAULTS.iter().find(|f| f.0 == fault).map_or("the reference makes no sense", |f| f.1)
 }
 

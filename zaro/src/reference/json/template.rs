@@ -15,7 +15,7 @@ const MAX_TEXT: usize = 64 << 10;
 
 /// What an expression comes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Value {
+pub(super) enum TemplateValue {
     Int(i128),
     Text(String),
 }
@@ -55,7 +55,7 @@ enum Op {
 pub(super) struct Templates(HashMap<String, Template>);
 
 /// Names that hold where an expression stands, before those of the templates.
-pub(super) type Scope<'a> = &'a [(String, Value)];
+pub(super) type Scope<'a> = &'a [(String, TemplateValue)];
 
 impl Templates {
     /// Adds a template, in place of one of the same name.
@@ -80,8 +80,8 @@ impl Templates {
             match part {
                 TemplatePart::Text(text) => out.push_str(text),
                 TemplatePart::Value(expr) => match self.value(expr, scope, depth)? {
-                    Value::Int(n) => out.push_str(&n.to_string()),
-                    Value::Text(text) => out.push_str(&text),
+                    TemplateValue::Int(n) => out.push_str(&n.to_string()),
+                    TemplateValue::Text(text) => out.push_str(&text),
                 },
             }
             if out.len() > MAX_TEXT {
@@ -91,27 +91,27 @@ impl Templates {
         Ok(out)
     }
 
-    fn value(&self, expr: &Expr, scope: Scope<'_>, depth: u32) -> Result<Value> {
+    fn value(&self, expr: &Expr, scope: Scope<'_>, depth: u32) -> Result<TemplateValue> {
         let Some(deeper) = depth.checked_sub(1) else {
             return Err(Error::invalid("templates lead to each other too deeply"));
         };
         match expr {
-            Expr::Int(n) => Ok(Value::Int(*n)),
-            Expr::Text(text) => Ok(Value::Text(text.clone())),
+            Expr::Int(n) => Ok(TemplateValue::Int(*n)),
+            Expr::Text(text) => Ok(TemplateValue::Text(text.clone())),
             Expr::Name(name) => match scope.iter().rev().find(|(n, _)| n == name) {
                 Some((_, value)) => Ok(value.clone()),
-                None => self.text(self.named(name)?, scope, deeper).map(Value::Text),
+                None => self.text(self.named(name)?, scope, deeper).map(TemplateValue::Text),
             },
             Expr::Call(name, arguments) => {
                 let mut inner = scope.to_vec();
                 for (name, argument) in arguments {
                     inner.push((name.clone(), self.value(argument, scope, deeper)?));
                 }
-                self.text(self.named(name)?, &inner, deeper).map(Value::Text)
+                self.text(self.named(name)?, &inner, deeper).map(TemplateValue::Text)
             }
             Expr::Minus(inner) => match self.value(inner, scope, deeper)? {
-                Value::Int(n) => n.checked_neg().map(Value::Int).ok_or_else(overflow),
-                Value::Text(_) => Err(Error::invalid("a text cannot be negative")),
+                TemplateValue::Int(n) => n.checked_neg().map(TemplateValue::Int).ok_or_else(overflow),
+                TemplateValue::Text(_) => Err(Error::invalid("a text cannot be negative")),
             },
             Expr::Sum(left, op, right) => {
                 let left = self.value(left, scope, deeper)?;
@@ -129,15 +129,15 @@ fn overflow() -> Error {
     Error::invalid("a number in a template grows beyond all offsets")
 }
 
-fn compute(left: Value, op: Op, right: Value) -> Result<Value> {
+fn compute(left: TemplateValue, op: Op, right: TemplateValue) -> Result<TemplateValue> {
     let (a, b) = match (left, op, right) {
-        (Value::Int(a), _, Value::Int(b)) => (a, b),
-        (Value::Text(mut a), Op::Add, Value::Text(b)) => {
+        (TemplateValue::Int(a), _, TemplateValue::Int(b)) => (a, b),
+        (TemplateValue::Text(mut a), Op::Add, TemplateValue::Text(b)) => {
             a.push_str(&b);
             if a.len() > MAX_TEXT {
                 return Err(Error::invalid("a template becomes a text that is too long"));
             }
-            return Ok(Value::Text(a));
+            return Ok(TemplateValue::Text(a));
         }
         _ => return Err(Error::invalid("a text and a number cannot be computed with")),
     };
@@ -159,7 +159,7 @@ fn compute(left: Value, op: Op, right: Value) -> Result<Value> {
         Op::Div if a.checked_rem(b) == Some(0) => a.checked_div(b),
         Op::Div => return Err(invalid!("{a} / {b} is no whole number; // rounds down")),
     };
-    out.map(Value::Int).ok_or_else(overflow)
+    out.map(TemplateValue::Int).ok_or_else(overflow)
 }
 
 impl Template {
@@ -170,7 +170,7 @@ impl Template {
             if at > 0 {
                 parts.push(TemplatePart::Text(rest.get(..at).unwrap_or_default().to_owned()));
             }
-            let mut p = Parser { rest: rest.get(at.saturating_add(2)..).unwrap_or_default() };
+            let mut p = TemplateParser { rest: rest.get(at.saturating_add(2)..).unwrap_or_default() };
             let expr = p.sum(MAX_DEPTH).map_err(|e| e.within(format!("{text:?}")))?;
             let Some(after) = p.rest.trim_start().strip_prefix("}}") else {
                 return Err(invalid!("{text:?} is no template that is understood"));
@@ -185,11 +185,11 @@ impl Template {
     }
 }
 
-struct Parser<'a> {
+struct TemplateParser<'a> {
     rest: &'a str,
 }
 
-impl Parser<'_> {
+impl TemplateParser<'_> {
     /// Takes `token` if it comes next.
     fn take(&mut self, token: &str) -> bool {
         let rest = self.rest.trim_start();
@@ -298,7 +298,7 @@ mod tests {
         for (name, text) in templates {
             all.add(name, text)?;
         }
-        let scope = [("i".to_owned(), Value::Int(7)), ("j".to_owned(), Value::Int(-2))];
+        let scope = [("i".to_owned(), TemplateValue::Int(7)), ("j".to_owned(), TemplateValue::Int(-2))];
         all.render(&Template::parse(text)?, &scope)
     }
 

@@ -22,11 +22,11 @@ pub(super) const ABSURD: i64 = -1;
 pub(super) struct Hybrid<'a> {
     bytes: &'a [u8],
     width: u32,
-    run: Run<'a>,
+    run: RunLength<'a>,
 }
 
 #[derive(Debug, Clone)]
-enum Run<'a> {
+enum RunLength<'a> {
     Same { left: u64, value: u32 },
     Packed { bytes: &'a [u8], at: u64, left: u64 },
 }
@@ -34,24 +34,24 @@ enum Run<'a> {
 impl<'a> Hybrid<'a> {
     /// Values of `width` bits, 32 at most.
     pub(super) fn new(bytes: &'a [u8], width: u32) -> Option<Self> {
-        (width <= 32).then_some(Self { bytes, width, run: Run::Same { left: 0, value: 0 } })
+        (width <= 32).then_some(Self { bytes, width, run: RunLength::Same { left: 0, value: 0 } })
     }
 
     /// The same value for ever.
     pub(super) fn constant(value: u32) -> Self {
-        Self { bytes: &[], width: 0, run: Run::Same { left: u64::MAX, value } }
+        Self { bytes: &[], width: 0, run: RunLength::Same { left: u64::MAX, value } }
     }
 
     /// The next value, and how often it follows: once at least, `most` times at most.
     pub(super) fn take(&mut self, most: u64) -> Option<(u64, u32)> {
         loop {
             match &mut self.run {
-                Run::Same { left, value } if *left > 0 => {
+                RunLength::Same { left, value } if *left > 0 => {
                     let n = most.min(*left);
                     *left -= n;
                     return Some((n, *value));
                 }
-                Run::Packed { bytes, at, left } if *left > 0 => {
+                RunLength::Packed { bytes, at, left } if *left > 0 => {
                     let value = bits(bytes, *at, self.width)?;
                     *at += u64::from(self.width);
                     *left -= 1;
@@ -65,7 +65,7 @@ impl<'a> Hybrid<'a> {
     fn next_run(&mut self) -> Option<()> {
         // Writers may leave out what has no bits.
         if self.width == 0 && self.bytes.is_empty() {
-            self.run = Run::Same { left: u64::MAX, value: 0 };
+            self.run = RunLength::Same { left: u64::MAX, value: 0 };
             return Some(());
         }
         let head = varint(&mut self.bytes)?;
@@ -75,13 +75,13 @@ impl<'a> Hybrid<'a> {
                 self.bytes.split_at_checked(usize_of(u64::from(self.width.div_ceil(8))).ok()?)?;
             self.bytes = rest;
             let value = value.iter().rev().fold(0u32, |acc, b| (acc << 8) | u32::from(*b));
-            self.run = Run::Same { left: count, value };
+            self.run = RunLength::Same { left: count, value };
         } else {
             let length = usize_of(count.checked_mul(u64::from(self.width))?).ok()?;
             // The last group may be cut off where its values end.
             let (packed, rest) = self.bytes.split_at(length.min(self.bytes.len()));
             self.bytes = rest;
-            self.run = Run::Packed { bytes: packed, at: 0, left: count.checked_mul(8)? };
+            self.run = RunLength::Packed { bytes: packed, at: 0, left: count.checked_mul(8)? };
         }
         Some(())
     }
@@ -117,7 +117,7 @@ fn zigzag(n: u64) -> i64 {
 
 /// `DELTA_BINARY_PACKED`: differences, packed in blocks.
 #[derive(Debug, Clone)]
-pub(super) struct Delta<'a> {
+pub(super) struct DeltaDecoder<'a> {
     bytes: &'a [u8],
     /// Values in a part of a block.
     part: u64,
@@ -138,7 +138,7 @@ pub(super) struct Delta<'a> {
 /// No writer makes blocks of more values.
 const MAX_DELTA_BLOCK: u64 = 1 << 24;
 
-impl<'a> Delta<'a> {
+impl<'a> DeltaDecoder<'a> {
     pub(super) fn new(mut bytes: &'a [u8]) -> Option<Self> {
         let block = varint(&mut bytes)?;
         let parts = varint(&mut bytes)?;
@@ -214,7 +214,7 @@ impl<'a> Delta<'a> {
 
 /// The values of one page, those that are not null.
 #[derive(Debug)]
-pub(super) enum Values<'a> {
+pub(super) enum PageValues<'a> {
     Plain {
         bytes: &'a [u8],
         physical: Physical,
@@ -223,16 +223,16 @@ pub(super) enum Values<'a> {
         ids: Hybrid<'a>,
         cells: &'a [i64],
     },
-    Delta(Delta<'a>),
+    Delta(DeltaDecoder<'a>),
     /// Lengths first, then all bytes.
     Lengths {
-        lengths: Delta<'a>,
+        lengths: DeltaDecoder<'a>,
         bytes: &'a [u8],
     },
     /// What each shares with the one before, then the rest.
     Prefixes {
-        shared: Delta<'a>,
-        lengths: Delta<'a>,
+        shared: DeltaDecoder<'a>,
+        lengths: DeltaDecoder<'a>,
         bytes: &'a [u8],
         last: Vec<u8>,
     },
@@ -244,7 +244,7 @@ pub(super) enum Values<'a> {
     },
 }
 
-impl<'a> Values<'a> {
+impl<'a> PageValues<'a> {
     /// The values in `bytes`, which have Parquet's encoding number `encoding`; the outer `None` for one that is not
     /// read, the inner for damage.
     pub(super) fn new(
@@ -257,7 +257,9 @@ impl<'a> Values<'a> {
         Some(match encoding {
             0 => Some(Self::Plain { bytes, physical }),
             2 | 8 => Self::dictionary(bytes, cells),
-            5 if matches!(physical, Physical::Int32 | Physical::Int64) => Delta::new(bytes).map(Self::Delta),
+            5 if matches!(physical, Physical::Int32 | Physical::Int64) => {
+                DeltaDecoder::new(bytes).map(Self::Delta)
+            }
             6 if text => Self::lengths(bytes),
             7 if text => Self::prefixes(bytes),
             9 if !text => Some(Self::Split { bytes, physical, at: 0 }),
@@ -278,7 +280,7 @@ impl<'a> Values<'a> {
         if bytes.is_empty() {
             return Some(Self::Plain { bytes, physical: Physical::Bytes });
         }
-        let lengths = Delta::new(bytes)?;
+        let lengths = DeltaDecoder::new(bytes)?;
         // Each length takes no bits if all are equal: more of them than bytes can stand for are not walked over.
         let bytes = bounded(&lengths, bytes)?.rest()?;
         Some(Self::Lengths { lengths, bytes })
@@ -288,9 +290,9 @@ impl<'a> Values<'a> {
         if bytes.is_empty() {
             return Some(Self::Plain { bytes, physical: Physical::Bytes });
         }
-        let shared = Delta::new(bytes)?;
+        let shared = DeltaDecoder::new(bytes)?;
         let rest = bounded(&shared, bytes)?.rest()?;
-        let lengths = Delta::new(rest)?;
+        let lengths = DeltaDecoder::new(rest)?;
         let bytes = bounded(&lengths, rest)?.rest()?;
         Some(Self::Prefixes { shared, lengths, bytes, last: Vec::new() })
     }
@@ -406,7 +408,7 @@ impl<'a> Values<'a> {
 }
 
 /// `delta`, unless it claims more values than a page of `bytes` can reasonably hold.
-fn bounded<'a>(delta: &Delta<'a>, bytes: &[u8]) -> Option<Delta<'a>> {
+fn bounded<'a>(delta: &DeltaDecoder<'a>, bytes: &[u8]) -> Option<DeltaDecoder<'a>> {
     (delta.left() <= u64_of(bytes.len()).saturating_mul(1 << 12)).then(|| delta.clone())
 }
 
@@ -482,7 +484,7 @@ impl Heap {
 
     /// The cells of a dictionary of `count` entries.
     pub(super) fn dictionary(&mut self, bytes: &[u8], count: u64, physical: Physical) -> Option<Vec<i64>> {
-        let mut values = Values::Plain { bytes, physical };
+        let mut values = PageValues::Plain { bytes, physical };
         let least = u64_of(physical.width().unwrap_or(4));
         if count.checked_mul(least)? > u64_of(bytes.len()) {
             return None;

@@ -2,7 +2,7 @@
 //!
 //! Only what rows are found by is kept: statistics, key-value metadata and other columns are passed over.
 
-use super::thrift::{Field, Thrift, kind};
+use super::thrift::{Thrift, ThriftField, kind};
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::num::usize_of;
 
@@ -26,14 +26,14 @@ pub(super) const BLOCK_ROWS: u64 = 1 << 17;
 
 /// The columns of a reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum ReferenceColumn {
     Path,
     Offset,
     Size,
     Raw,
 }
 
-impl Role {
+impl ReferenceColumn {
     pub(super) const ALL: [Self; 4] = [Self::Path, Self::Offset, Self::Size, Self::Raw];
 
     pub(super) fn name(self) -> &'static str {
@@ -90,8 +90,8 @@ impl Physical {
 
 /// The bytes of one column in one row group.
 #[derive(Debug, Clone)]
-pub(super) struct Chunk {
-    pub(super) role: Role,
+pub(super) struct ColumnChunk {
+    pub(super) role: ReferenceColumn,
     pub(super) physical: Physical,
     /// Whether a value may be null.
     pub(super) optional: bool,
@@ -109,12 +109,12 @@ pub(super) struct RowGroup {
     /// The first of its rows in the file.
     pub(super) first: u64,
     pub(super) rows: u64,
-    pub(super) chunks: Vec<Chunk>,
+    pub(super) chunks: Vec<ColumnChunk>,
 }
 
 /// Rows that are read in one go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Block {
+pub(super) struct RowBlock {
     pub(super) first: u64,
     pub(super) rows: u64,
 }
@@ -123,7 +123,7 @@ pub(super) struct Block {
 #[derive(Debug)]
 pub(super) struct Footer {
     pub(super) groups: Vec<RowGroup>,
-    pub(super) blocks: Vec<Block>,
+    pub(super) blocks: Vec<RowBlock>,
 }
 
 impl Footer {
@@ -136,8 +136,8 @@ impl Footer {
 
     /// What this takes in memory, about.
     pub(super) fn cost(&self) -> usize {
-        let groups = self.groups.len().saturating_mul(size_of::<RowGroup>() + 4 * size_of::<Chunk>());
-        groups.saturating_add(self.blocks.len().saturating_mul(size_of::<Block>()))
+        let groups = self.groups.len().saturating_mul(size_of::<RowGroup>() + 4 * size_of::<ColumnChunk>());
+        groups.saturating_add(self.blocks.len().saturating_mul(size_of::<RowBlock>()))
     }
 }
 
@@ -161,8 +161,8 @@ pub(super) fn length(end: &[u8]) -> Result<usize> {
 
 /// A column as the schema has it.
 #[derive(Debug, Clone, Copy)]
-struct Column {
-    role: Option<Role>,
+struct SchemaColumn {
+    role: Option<ReferenceColumn>,
     physical: Option<Physical>,
     /// 0 required, 1 optional, 2 repeated.
     repetition: i64,
@@ -204,7 +204,7 @@ pub(super) fn parse(bytes: &[u8], limit: u64) -> Result<Footer> {
     if let Some(e) = trouble {
         return Err(e);
     }
-    let known = |c: &Column| c.role.is_some();
+    let known = |c: &SchemaColumn| c.role.is_some();
     if !columns.iter().any(known) {
         return Err(Error::invalid("no column is called path, offset, size or raw"));
     }
@@ -213,7 +213,7 @@ pub(super) fn parse(bytes: &[u8], limit: u64) -> Result<Footer> {
 }
 
 /// The leaf columns, in order.
-fn schema(t: &mut Thrift<'_>) -> Option<Vec<Column>> {
+fn schema(t: &mut Thrift<'_>) -> Option<Vec<SchemaColumn>> {
     let (_, count) = t.list()?;
     let mut columns = Vec::new();
     // How many elements are left of the groups that are open, outermost first; the root's come first.
@@ -224,7 +224,7 @@ fn schema(t: &mut Thrift<'_>) -> Option<Vec<Column>> {
             match field.id {
                 1 => physical = Physical::of(t.int()?),
                 3 => repetition = t.int()?,
-                4 => role = Role::of(t.binary()?),
+                4 => role = ReferenceColumn::of(t.binary()?),
                 5 => children = t.int()?,
                 _ => return Some(false),
             }
@@ -240,14 +240,14 @@ fn schema(t: &mut Thrift<'_>) -> Option<Vec<Column>> {
         if children > 0 {
             open.push(children);
         } else if depth > 0 {
-            columns.push(Column { role, physical, repetition, flat: depth == 1 });
+            columns.push(SchemaColumn { role, physical, repetition, flat: depth == 1 });
         }
     }
     Some(columns)
 }
 
 /// One row group; the inner result tells of a file that is well formed but none of ours.
-fn group(t: &mut Thrift<'_>, columns: &[Column], first: u64) -> Option<Result<RowGroup>> {
+fn group(t: &mut Thrift<'_>, columns: &[SchemaColumn], first: u64) -> Option<Result<RowGroup>> {
     let mut chunks = Vec::new();
     let mut rows = 0;
     let mut trouble = None;
@@ -278,7 +278,7 @@ fn group(t: &mut Thrift<'_>, columns: &[Column], first: u64) -> Option<Result<Ro
 }
 
 /// One column of a row group; `None` inside if it is none that a reference has.
-fn chunk(t: &mut Thrift<'_>, column: Option<&Column>) -> Option<Result<Option<Chunk>>> {
+fn chunk(t: &mut Thrift<'_>, column: Option<&SchemaColumn>) -> Option<Result<Option<ColumnChunk>>> {
     let (mut elsewhere, mut described) = (false, false);
     let (mut index_offset, mut index_length) = (None, None);
     let (mut codec, mut length, mut data, mut dictionary) = (0, 0, 0, None);
@@ -289,7 +289,7 @@ fn chunk(t: &mut Thrift<'_>, column: Option<&Column>) -> Option<Result<Option<Ch
         }
         (3, kind::STRUCT) => {
             described = true;
-            t.fields(|t, field: Field| {
+            t.fields(|t, field: ThriftField| {
                 match field.id {
                     4 => codec = t.int()?,
                     7 => length = t.int()?,
@@ -340,13 +340,13 @@ fn chunk(t: &mut Thrift<'_>, column: Option<&Column>) -> Option<Result<Option<Ch
     }
     let index = index_offset.zip(index_length).filter(|(_, n)| *n > 0);
     let optional = column.repetition == 1;
-    Some(Ok(Some(Chunk { role, physical, optional, codec, start, length, index })))
+    Some(Ok(Some(ColumnChunk { role, physical, optional, codec, start, length, index })))
 }
 
 /// Cuts the rows so that little is read for one of them: small row groups together, large ones in parts. Rows from
 /// `limit` on have no number in the array and are left out.
-fn blocks(groups: &[RowGroup], limit: u64) -> Vec<Block> {
-    let mut out: Vec<Block> = Vec::new();
+fn blocks(groups: &[RowGroup], limit: u64) -> Vec<RowBlock> {
+    let mut out: Vec<RowBlock> = Vec::new();
     // Whether the last block may take up more.
     let mut open = false;
     for group in groups {
@@ -357,7 +357,7 @@ fn blocks(groups: &[RowGroup], limit: u64) -> Vec<Block> {
                 let mut at = 0;
                 while at < rows {
                     let part = BLOCK_ROWS.min(rows - at);
-                    out.push(Block { first: group.first.saturating_add(at), rows: part });
+                    out.push(RowBlock { first: group.first.saturating_add(at), rows: part });
                     at += part;
                 }
                 open = rows < JOINED_ROWS;

@@ -42,7 +42,7 @@ pub(super) struct RowLayout {
 
 /// What a key that is no document's stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct KeyPlace {
     /// The number of the array.
     pub(super) array: usize,
     /// The number of the chunk, in C order.
@@ -123,12 +123,12 @@ impl Metadata {
     }
 
     /// The chunk that `key` stands for; `None` if there is no such chunk.
-    pub(super) fn place(&self, key: &str) -> Result<Option<Place>> {
+    pub(super) fn place(&self, key: &str) -> Result<Option<KeyPlace>> {
         let Some((number, below)) = self.array_of(key) else { return Ok(None) };
         match number {
             Ok(array) => {
                 let layout = self.layouts.get(*array);
-                Ok(layout.and_then(|l| l.number(below)).map(|chunk| Place { array: *array, chunk }))
+                Ok(layout.and_then(|l| l.number(below)).map(|chunk| KeyPlace { array: *array, chunk }))
             }
             Err(_) if below.starts_with(['.', 'z']) => Ok(None),
             Err(why) => Err(Error::invalid(why.clone())),

@@ -13,7 +13,7 @@
 //! be read is an error.
 //!
 //! The reader is our own: it takes single pages by range, checks every number, and allocates only what the bytes can
-//! justify. [`Writer`] makes such folders.
+//! justify. [`ParquetWriter`] makes such folders.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -43,12 +43,12 @@ mod write_tests;
 
 use footer::{Footer, TAIL};
 use layout::{Metadata, RowLayout};
-use page::File;
+use page::PageSource;
 use rows::Rows;
 
 pub use write::RECORD_SIZE;
 pub(in crate::reference) use write::documents;
-pub(crate) use write::{Writer, Written};
+pub(crate) use write::{ParquetWriter, Written};
 
 /// The document that makes a folder a store of references.
 pub(crate) const ZMETADATA: &str = ".zmetadata";
@@ -112,7 +112,7 @@ impl Partition {
 
 /// A row that is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Row {
+struct WantedRow {
     array: usize,
     partition: u64,
     row: u64,
@@ -185,7 +185,7 @@ impl ParquetMap {
                 return Err(named(Error::invalid("there is no such row")));
             };
             let whole = from.whole.as_ref();
-            let file = File { store: &self.store, key: &key, whole, state: &from.state };
+            let file = PageSource { store: &self.store, key: &key, whole, state: &from.state };
             Rows::read(&file, &from.footer, *wanted).await.map_err(named)
         };
         self.kept(array, partition, u64_of(block), Rows::cost, read).await
@@ -283,13 +283,13 @@ impl ParquetMap {
     }
 
     /// What rows of one file stand for, by their places among the questions.
-    async fn locate_in(&self, asked: Vec<Row>) -> Result<Vec<(usize, Option<Location>)>> {
+    async fn locate_in(&self, asked: Vec<WantedRow>) -> Result<Vec<(usize, Option<Location>)>> {
         let mut found = Vec::with_capacity(asked.len());
-        let Some(Row { array, partition, .. }) = asked.first().copied() else { return Ok(found) };
+        let Some(WantedRow { array, partition, .. }) = asked.first().copied() else { return Ok(found) };
         let held = self.partition(array, partition).await?;
         let Some(from) = &*held else { return Ok(found) };
         let mut last: Option<(usize, Arc<Rows>)> = None;
-        for Row { row, asked, .. } in asked {
+        for WantedRow { row, asked, .. } in asked {
             let Some(block) = from.footer.block_of(row) else { continue };
             let rows = match last.take() {
                 Some((of, rows)) if of == block => rows,
@@ -354,13 +354,13 @@ impl Map for ParquetMap {
                 None => {
                     if let Some(place) = self.metadata.place(key).map_err(|e| e.with_key(key))? {
                         let (partition, row) = self.row(place.chunk);
-                        places.push(Row { array: place.array, partition, row, asked: n });
+                        places.push(WantedRow { array: place.array, partition, row, asked: n });
                     }
                 }
             }
         }
         places.sort_unstable();
-        let files: Vec<Vec<Row>> = places
+        let files: Vec<Vec<WantedRow>> = places
             .chunk_by(|a, b| (a.array, a.partition) == (b.array, b.partition))
             .map(<[_]>::to_vec)
             .collect();

@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::decode::{Heap, Hybrid, Values};
-use super::footer::Chunk;
-use super::thrift::{Field, Thrift, kind};
+use super::decode::{Heap, Hybrid, PageValues};
+use super::footer::ColumnChunk;
+use super::thrift::{Thrift, ThriftField, kind};
 use crate::codec::config::Config;
 use crate::codec::gzip::Gzip;
 use crate::codec::zstd;
-use crate::codec::{BytesToBytes, Size};
+use crate::codec::{BytesToBytes, OutputSize};
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::num::{u64_of, usize_of};
 use crate::store::{ByteRange, ObjectMeta, SharedStore};
@@ -32,7 +32,7 @@ const SNAPPY_RATIO: usize = 64;
 
 /// The file that pages are read from.
 #[derive(Debug)]
-pub(super) struct File<'a> {
+pub(super) struct PageSource<'a> {
     pub(super) store: &'a SharedStore,
     pub(super) key: &'a str,
     /// All its bytes, if they are at hand.
@@ -41,7 +41,7 @@ pub(super) struct File<'a> {
     pub(super) state: &'a ObjectMeta,
 }
 
-impl File<'_> {
+impl PageSource<'_> {
     /// Several parts at once.
     pub(super) async fn get_all(&self, spans: &[(u64, u64)]) -> Result<Vec<Bytes>> {
         if let Some(whole) = self.whole {
@@ -64,13 +64,13 @@ impl File<'_> {
 }
 
 /// The bytes of `chunk` to fetch before anything is known of its pages.
-pub(super) fn first_span(chunk: &Chunk) -> (u64, u64) {
+pub(super) fn first_span(chunk: &ColumnChunk) -> (u64, u64) {
     (chunk.start, if chunk.length <= WHOLE { chunk.length } else { FIRST })
 }
 
 /// What a page says of itself.
 #[derive(Debug, Clone, Copy, Default)]
-struct Header {
+struct PageHeader {
     kind: i64,
     unpacked: usize,
     packed: u64,
@@ -92,11 +92,11 @@ const DICTIONARY: i64 = 2;
 const DATA_2: i64 = 3;
 
 /// Reads a header; with how many bytes it takes.
-fn header(bytes: &[u8]) -> Option<(Header, usize)> {
-    let mut h = Header { packed_values: true, kind: -1, ..Header::default() };
+fn header(bytes: &[u8]) -> Option<(PageHeader, usize)> {
+    let mut h = PageHeader { packed_values: true, kind: -1, ..PageHeader::default() };
     let mut t = Thrift::new(bytes);
     let length = |n: i64| usize::try_from(n).ok();
-    t.fields(|t, field: Field| {
+    t.fields(|t, field: ThriftField| {
         match (field.id, field.kind) {
             (1, _) => h.kind = t.int()?,
             (2, _) => h.unpacked = length(t.int()?)?,
@@ -132,17 +132,17 @@ fn header(bytes: &[u8]) -> Option<(Header, usize)> {
 
 /// A column being walked over.
 #[derive(Debug)]
-pub(super) struct Walk<'a> {
-    file: &'a File<'a>,
-    chunk: &'a Chunk,
+pub(super) struct ColumnWalk<'a> {
+    file: &'a PageSource<'a>,
+    chunk: &'a ColumnChunk,
     /// What was fetched last, and where it begins.
     held: (u64, Bytes),
     end: u64,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> ColumnWalk<'a> {
     /// Over `chunk`, of which the bytes that [`first_span`] asks for are `first`.
-    pub(super) fn new(file: &'a File<'a>, chunk: &'a Chunk, first: Bytes) -> Self {
+    pub(super) fn new(file: &'a PageSource<'a>, chunk: &'a ColumnChunk, first: Bytes) -> Self {
         Self { file, chunk, held: (chunk.start, first), end: chunk.start.saturating_add(chunk.length) }
     }
 
@@ -172,7 +172,7 @@ impl<'a> Walk<'a> {
     }
 
     /// The header at `at`, and its length.
-    async fn header(&mut self, at: u64) -> Result<(Header, u64)> {
+    async fn header(&mut self, at: u64) -> Result<(PageHeader, u64)> {
         let left = self.end.saturating_sub(at);
         // What is held of it costs nothing; mostly it is all of it.
         let (start, held) = &self.held;
@@ -282,7 +282,7 @@ impl<'a> Walk<'a> {
     }
 
     /// The bytes of a page as they are stored, checked if there is something to check them with.
-    async fn body(&mut self, header: &Header, at: u64) -> Result<Bytes> {
+    async fn body(&mut self, header: &PageHeader, at: u64) -> Result<Bytes> {
         let bytes = self.need(at, header.packed).await?;
         if header.crc.is_some_and(|crc| crc != crc32fast::hash(&bytes)) {
             return Err(self.damaged("has a page whose checksum differs"));
@@ -293,7 +293,7 @@ impl<'a> Walk<'a> {
     /// The rows of a data page from row `skip` on, as many as there are `slots`.
     fn data(
         &self,
-        header: &Header,
+        header: &PageHeader,
         page: &Bytes,
         skip: u64,
         slots: &mut [i64],
@@ -333,7 +333,7 @@ impl<'a> Walk<'a> {
             Some(bytes) => Hybrid::new(bytes, 1).ok_or_else(cut)?,
             None => Hybrid::constant(1),
         };
-        let Some(values) = Values::new(values, header.encoding, self.chunk.physical, cells) else {
+        let Some(values) = PageValues::new(values, header.encoding, self.chunk.physical, cells) else {
             let name = self.chunk.role.name();
             return Err(unsupported!("the column {name:?} in Parquet's encoding {}", header.encoding));
         };
@@ -350,7 +350,7 @@ impl<'a> Walk<'a> {
 /// Fills `slots` with the values of rows from `skip` on; rows that are null are left as they are.
 fn take(
     mut levels: Hybrid<'_>,
-    mut values: Values<'_>,
+    mut values: PageValues<'_>,
     mut skip: u64,
     slots: &mut [i64],
     heap: &mut Heap,
@@ -406,13 +406,13 @@ fn unpack(codec: i64, bytes: &Bytes, length: usize) -> Result<Bytes> {
         }
         2 => {
             let gzip = Gzip::from_config(&Config::new(&[]), false)?;
-            Ok(gzip.decode(bytes, Size::Exact(length))?.into())
+            Ok(gzip.decode(bytes, OutputSize::Exact(length))?.into())
         }
         6 => {
             too_much(1 << 15)?;
             let mut out = vec![0; length];
             let n = zstd::decompress(bytes, &mut out)?;
-            Size::Exact(length).check(n)?;
+            OutputSize::Exact(length).check(n)?;
             Ok(out.into())
         }
         n => {

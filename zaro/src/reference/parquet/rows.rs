@@ -7,8 +7,8 @@ use base64::Engine;
 use bytes::Bytes;
 
 use super::decode::{Heap, NULL, Raws};
-use super::footer::{Block, Footer, Role};
-use super::page::{File, Walk, first_span};
+use super::footer::{Footer, ReferenceColumn, RowBlock};
+use super::page::{ColumnWalk, PageSource, first_span};
 use crate::codec::base64::ENGINE;
 use crate::error::{Error, Result, invalid};
 use crate::num::{u64_of, usize_of};
@@ -23,17 +23,17 @@ pub(super) struct Rows {
     /// The first of them in the file.
     first: u64,
     count: usize,
-    path: Cells,
-    offset: Cells,
-    size: Cells,
-    raw: Cells,
+    path: ColumnCells,
+    offset: ColumnCells,
+    size: ColumnCells,
+    raw: ColumnCells,
     urls: Vec<Arc<str>>,
     raws: Raws,
 }
 
 /// One column, in as few bytes as its values allow.
 #[derive(Debug)]
-enum Cells {
+enum ColumnCells {
     /// The same in every row.
     One(i64),
     /// Never null.
@@ -41,13 +41,13 @@ enum Cells {
     Wide(Vec<i64>),
 }
 
-impl Default for Cells {
+impl Default for ColumnCells {
     fn default() -> Self {
         Self::One(NULL)
     }
 }
 
-impl Cells {
+impl ColumnCells {
     fn pack(cells: Vec<i64>) -> Self {
         let first = cells.first().copied().unwrap_or(NULL);
         if cells.iter().all(|c| *c == first) {
@@ -78,7 +78,7 @@ impl Cells {
 
 impl Rows {
     /// Reads the rows of `block`.
-    pub(super) async fn read(file: &File<'_>, footer: &Footer, block: Block) -> Result<Self> {
+    pub(super) async fn read(file: &PageSource<'_>, footer: &Footer, block: RowBlock) -> Result<Self> {
         let end = block.first.saturating_add(block.rows);
         let count = usize_of(block.rows)?;
         let groups: Vec<_> = footer
@@ -88,7 +88,7 @@ impl Rows {
             .collect();
         let spans: Vec<_> = groups.iter().flat_map(|g| g.chunks.iter().map(first_span)).collect();
         let mut fetched = file.get_all(&spans).await?.into_iter();
-        let mut columns = Role::ALL.map(|role| (role, None::<Vec<i64>>, heap(role)));
+        let mut columns = ReferenceColumn::ALL.map(|role| (role, None::<Vec<i64>>, heap(role)));
         for group in groups {
             let from = block.first.max(group.first);
             let to = end.min(group.first.saturating_add(group.rows));
@@ -101,17 +101,17 @@ impl Rows {
                 let cells = cells.get_or_insert_with(|| vec![NULL; count]);
                 let out = cells.get_mut(start..stop).unwrap_or_default();
                 let wanted = from - group.first..to - group.first;
-                Walk::new(file, chunk, first).rows(group.rows, wanted, out, heap).await?;
+                ColumnWalk::new(file, chunk, first).rows(group.rows, wanted, out, heap).await?;
             }
         }
         let mut rows = Self { first: block.first, count, ..Self::default() };
         for (role, cells, heap) in columns {
-            let packed = Cells::pack(cells.unwrap_or_default());
+            let packed = ColumnCells::pack(cells.unwrap_or_default());
             match role {
-                Role::Path => rows.path = packed,
-                Role::Offset => rows.offset = packed,
-                Role::Size => rows.size = packed,
-                Role::Raw => rows.raw = packed,
+                ReferenceColumn::Path => rows.path = packed,
+                ReferenceColumn::Offset => rows.offset = packed,
+                ReferenceColumn::Size => rows.size = packed,
+                ReferenceColumn::Raw => rows.raw = packed,
             }
             match heap {
                 Heap::Numbers => {}
@@ -151,17 +151,18 @@ impl Rows {
 
     /// What this takes in memory, about.
     pub(super) fn cost(&self) -> usize {
-        let cells = [&self.path, &self.offset, &self.size, &self.raw].map(Cells::cost).iter().sum::<usize>();
+        let cells =
+            [&self.path, &self.offset, &self.size, &self.raw].map(ColumnCells::cost).iter().sum::<usize>();
         let urls: usize = self.urls.iter().map(|url| url.len().saturating_add(32)).sum();
         cells.saturating_add(urls).saturating_add(self.raws.cost())
     }
 }
 
-fn heap(role: Role) -> Heap {
+fn heap(role: ReferenceColumn) -> Heap {
     match role {
-        Role::Offset | Role::Size => Heap::Numbers,
-        Role::Path => Heap::Urls { list: Vec::new(), known: HashMap::new() },
-        Role::Raw => Heap::Raws { bytes: Vec::new(), ends: Vec::new() },
+        ReferenceColumn::Offset | ReferenceColumn::Size => Heap::Numbers,
+        ReferenceColumn::Path => Heap::Urls { list: Vec::new(), known: HashMap::new() },
+        ReferenceColumn::Raw => Heap::Raws { bytes: Vec::new(), ends: Vec::new() },
     }
 }
 

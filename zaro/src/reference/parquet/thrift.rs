@@ -25,7 +25,7 @@ pub(super) struct Thrift<'a> {
 
 /// One field of a structure: its number and the type of its value.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Field {
+pub(super) struct ThriftField {
     pub(super) id: i16,
     pub(super) kind: u8,
 }
@@ -90,7 +90,10 @@ impl<'a> Thrift<'a> {
     }
 
     /// Shows the fields of a structure to `see`, which answers whether it has read the value.
-    pub(super) fn fields(&mut self, mut see: impl FnMut(&mut Self, Field) -> Option<bool>) -> Option<()> {
+    pub(super) fn fields(
+        &mut self,
+        mut see: impl FnMut(&mut Self, ThriftField) -> Option<bool>,
+    ) -> Option<()> {
         let mut id = 0i16;
         loop {
             let head = self.byte()?;
@@ -101,7 +104,7 @@ impl<'a> Thrift<'a> {
                 0 => i16::try_from(self.int()?).ok()?,
                 step => id.checked_add(i16::from(step))?,
             };
-            let field = Field { id, kind: head & 0x0f };
+            let field = ThriftField { id, kind: head & 0x0f };
             if !see(self, field)? {
                 self.skip(field.kind, 0, false)?;
             }

@@ -18,7 +18,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use futures::stream::TryStreamExt;
 
-use super::layout::{Metadata, Place};
+use super::layout::{KeyPlace, Metadata};
 use super::rows::TEXT;
 use super::{ParquetMap, ZMETADATA, partition_key};
 use crate::context::Context;
@@ -59,7 +59,7 @@ pub struct Written {
 /// A partition is written when it is whole, or when memory for those that are not runs out; should more of it come
 /// after that, it is read back. `.zmetadata` comes last: without it a folder is no store.
 #[derive(Debug)]
-pub(crate) struct Writer {
+pub(crate) struct ParquetWriter {
     target: SharedStore,
     metadata: Arc<Metadata>,
     open: BTreeMap<(usize, u64), Filling>,
@@ -86,16 +86,16 @@ struct Filling {
 #[derive(Debug, Clone, Copy)]
 struct Row {
     row: u64,
-    what: What,
+    what: RowContent,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum What {
+enum RowContent {
     Url { url: usize, offset: i64, size: i64 },
     Raw(usize),
 }
 
-impl Writer {
+impl ParquetWriter {
     /// Into the folder that `target` is rooted at, which should be empty. `documents` are those of all nodes by key
     /// (`v/.zarray`), `record_size` the rows a partition.
     pub(crate) fn new(
@@ -131,7 +131,7 @@ impl Writer {
         if key == ZMETADATA || self.metadata.documents.contains_key(key) {
             return Ok(());
         }
-        let Some(Place { array, chunk }) = self.metadata.place(key).map_err(|e| e.with_key(key))? else {
+        let Some(KeyPlace { array, chunk }) = self.metadata.place(key).map_err(|e| e.with_key(key))? else {
             self.report.left_out += 1;
             if self.report.examples.len() < 5 {
                 self.report.examples.push(key.to_owned());
@@ -235,7 +235,7 @@ impl Filling {
         Ok(())
     }
 
-    fn raw(&mut self, bytes: &Bytes) -> What {
+    fn raw(&mut self, bytes: &Bytes) -> RowContent {
         // What begins like the text of bytes would be taken for it.
         let raw = if bytes.starts_with(TEXT) {
             let mut text = TEXT.to_vec();
@@ -246,10 +246,10 @@ impl Filling {
         };
         self.bytes = self.bytes.saturating_add(raw.len()).saturating_add(size_of::<ByteArray>() + 32);
         self.raws.push(raw);
-        What::Raw(self.raws.len() - 1)
+        RowContent::Raw(self.raws.len() - 1)
     }
 
-    fn url(&mut self, remote: &Remote) -> Result<What> {
+    fn url(&mut self, remote: &Remote) -> Result<RowContent> {
         if remote.url.is_empty() {
             return Err(Error::unsupported(
                 "a Parquet reference must name its file; this one leaves it to the reader",
@@ -282,7 +282,7 @@ impl Filling {
                 self.urls.len() - 1
             }
         };
-        Ok(What::Url { url, offset, size })
+        Ok(RowContent::Url { url, offset, size })
     }
 
     /// The file, with `total` rows, and how many references it holds.
@@ -309,18 +309,18 @@ impl Filling {
         let schema = Arc::new(parse_message_type(SCHEMA)?);
         let mut file = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties))?;
         let mut group = file.next_row_group()?;
-        let path = |what: What| match what {
-            What::Url { url, .. } => self.urls.get(url).cloned(),
-            What::Raw(_) => None,
+        let path = |what: RowContent| match what {
+            RowContent::Url { url, .. } => self.urls.get(url).cloned(),
+            RowContent::Raw(_) => None,
         };
-        let raw = |what: What| match what {
-            What::Raw(raw) => self.raws.get(raw).cloned(),
-            What::Url { .. } => None,
+        let raw = |what: RowContent| match what {
+            RowContent::Raw(raw) => self.raws.get(raw).cloned(),
+            RowContent::Url { .. } => None,
         };
-        let number = |what: What, second: bool| match what {
-            What::Url { size, .. } if second => size,
-            What::Url { offset, .. } => offset,
-            What::Raw(_) => 0,
+        let number = |what: RowContent, second: bool| match what {
+            RowContent::Url { size, .. } if second => size,
+            RowContent::Url { offset, .. } => offset,
+            RowContent::Raw(_) => 0,
         };
         texts(&mut group, &self.rows, total, path)?;
         numbers(&mut group, &self.rows, total, |what| number(what, false))?;
@@ -356,7 +356,7 @@ fn texts(
     group: &mut Group<'_>,
     rows: &[Row],
     total: u64,
-    value: impl Fn(What) -> Option<ByteArray>,
+    value: impl Fn(RowContent) -> Option<ByteArray>,
 ) -> Result<(), ParquetError> {
     let Some(mut column) = group.next_column()? else { return Ok(()) };
     let (mut levels, mut values) = (Vec::new(), Vec::new());
@@ -380,7 +380,7 @@ fn numbers(
     group: &mut Group<'_>,
     rows: &[Row],
     total: u64,
-    value: impl Fn(What) -> i64,
+    value: impl Fn(RowContent) -> i64,
 ) -> Result<(), ParquetError> {
     let Some(mut column) = group.next_column()? else { return Ok(()) };
     let mut values = Vec::new();

@@ -77,7 +77,7 @@ async fn references_come_back_as_they_were_written() {
         let memory = Arc::new(MemoryStore::new());
         let target: SharedStore = memory.clone();
         let mut writer =
-            Writer::new(target.clone(), record_size, documents_of(&source).await.unwrap()).unwrap();
+            ParquetWriter::new(target.clone(), record_size, documents_of(&source).await.unwrap()).unwrap();
         for (key, location) in &wanted {
             writer.put(key, location).await.unwrap();
         }
@@ -95,7 +95,7 @@ async fn references_come_back_as_they_were_written() {
             }
             _ => None,
         });
-        let mut writer = Writer::new(other.clone(), record_size, texts).unwrap().with_memory(0);
+        let mut writer = ParquetWriter::new(other.clone(), record_size, texts).unwrap().with_memory(0);
         for (key, _) in wanted.iter().rev() {
             writer.put(key, &Location::Inline("to be replaced".into())).await.unwrap();
         }
@@ -110,7 +110,7 @@ async fn references_come_back_as_they_were_written() {
 #[tokio::test]
 async fn what_the_form_cannot_say_is_refused_or_said_otherwise() {
     let memory = Arc::new(MemoryStore::new());
-    let mut writer = Writer::new(memory.clone(), 2, documents("[5]", "[1]")).unwrap();
+    let mut writer = ParquetWriter::new(memory.clone(), 2, documents("[5]", "[1]")).unwrap();
     let span = |offset, length| Some(Span { offset, length });
     let url = |span| Location::Remote(Remote::new("s3://b/k", span));
     writer.put("v/0", &Location::Inline("base64:AAEC".into())).await.unwrap();
@@ -141,14 +141,17 @@ async fn what_the_form_cannot_say_is_refused_or_said_otherwise() {
 
     for size in [0, 1 << 31] {
         let target = Arc::new(MemoryStore::new());
-        assert_eq!(Writer::new(target, size, documents("[5]", "[1]")).unwrap_err().kind(), ErrorKind::Usage);
+        assert_eq!(
+            ParquetWriter::new(target, size, documents("[5]", "[1]")).unwrap_err().kind(),
+            ErrorKind::Usage
+        );
     }
 }
 
 #[tokio::test]
 async fn files_are_what_other_readers_ask_for() {
     let memory = Arc::new(MemoryStore::new());
-    let mut writer = Writer::new(memory.clone(), 1000, documents("[40]", "[1]")).unwrap();
+    let mut writer = ParquetWriter::new(memory.clone(), 1000, documents("[40]", "[1]")).unwrap();
     // Nothing is inline here: the column of raw bytes must have its type all the same.
     for n in (0..40).filter(|n| n % 3 != 1) {
         let span = Some(Span { offset: n << 40, length: n + 1 });
@@ -187,7 +190,7 @@ async fn files_are_what_other_readers_ask_for() {
 #[tokio::test]
 async fn an_array_is_read_through_them() {
     let memory = Arc::new(MemoryStore::new());
-    let mut writer = Writer::new(memory.clone(), 2, documents("[7]", "[2]")).unwrap();
+    let mut writer = ParquetWriter::new(memory.clone(), 2, documents("[7]", "[2]")).unwrap();
     for (key, bytes) in [("v/0", [1, 2]), ("v/3", [7, 8])] {
         writer.put(key, &Location::Inline(bytes.to_vec().into())).await.unwrap();
     }

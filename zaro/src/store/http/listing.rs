@@ -15,26 +15,26 @@ const MAX_DEPTH: usize = 100;
 
 impl HttpStore {
     /// What the page of a folder shows.
-    async fn index(&self, prefix: &str) -> Result<Index> {
+    async fn index(&self, prefix: &str) -> Result<FolderIndex> {
         let accept = [(header::ACCEPT, "text/html, application/json")];
         let url = self.url(prefix, true)?;
         let sent = self.send(&Method::GET, url.clone(), &accept).await?;
-        let Some(response) = sent else { return Ok(Index::None) };
+        let Some(response) = sent else { return Ok(FolderIndex::None) };
         match response.status() {
             s if s.is_success() => {}
-            StatusCode::NOT_FOUND | StatusCode::GONE => return Ok(Index::Missing),
-            StatusCode::FORBIDDEN | StatusCode::METHOD_NOT_ALLOWED => return Ok(Index::None),
+            StatusCode::NOT_FOUND | StatusCode::GONE => return Ok(FolderIndex::Missing),
+            StatusCode::FORBIDDEN | StatusCode::METHOD_NOT_ALLOWED => return Ok(FolderIndex::None),
             _ => return Err(self.failure(&response)),
         }
         let at = response.url().clone();
         // Somebody who was sent elsewhere does not see this folder.
         let name = |url: &Url| url.path().trim_end_matches('/').rsplit('/').next().and_then(percent_decode);
         if name(&at) != name(&url) {
-            return Ok(Index::None);
+            return Ok(FolderIndex::None);
         }
         let page =
             all(response, GetOptions::at_most(MAX_INDEX)).await.map_err(|e| e.within("the index page"))?;
-        Ok(http_index::parse(&page, &at)?.map_or(Index::None, Index::Page))
+        Ok(http_index::parse(&page, &at)?.map_or(FolderIndex::None, FolderIndex::Page))
     }
 
     /// What the page of a folder lists. A folder without a page may hold anything, unless the folder around it has a
@@ -48,9 +48,9 @@ impl HttpStore {
         }
         let unknown = "the server has no index page here, so what is there cannot be listed";
         match self.index(prefix).await? {
-            Index::Page(listing) => return Ok(listing),
-            Index::Missing if !prefix.is_empty() => {}
-            Index::Missing | Index::None => {
+            FolderIndex::Page(listing) => return Ok(listing),
+            FolderIndex::Missing if !prefix.is_empty() => {}
+            FolderIndex::Missing | FolderIndex::None => {
                 if prefix.is_empty() {
                     let _ = self.has_index.set(false);
                 }
@@ -63,13 +63,13 @@ impl HttpStore {
             let (above, name) = at.rsplit_once('/').unwrap_or(("", at));
             let around = self.index(above).await?;
             if above.is_empty() {
-                let _ = self.has_index.set(matches!(around, Index::Page(_)));
+                let _ = self.has_index.set(matches!(around, FolderIndex::Page(_)));
             }
             match around {
-                Index::Page(around) if !around.prefixes.iter().any(|n| n == name) => {
+                FolderIndex::Page(around) if !around.prefixes.iter().any(|n| n == name) => {
                     return Ok(Listing::default());
                 }
-                Index::Missing if !above.is_empty() => at = above,
+                FolderIndex::Missing if !above.is_empty() => at = above,
                 _ => break,
             }
         }
@@ -78,7 +78,7 @@ impl HttpStore {
 }
 
 /// What the address of a folder leads to.
-enum Index {
+enum FolderIndex {
     Page(Listing),
     /// No page, or one that is no index.
     None,

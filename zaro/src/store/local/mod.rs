@@ -22,7 +22,7 @@ pub(crate) use self::temporary::temporary_folder;
 pub use self::temporary::{Temporary, keep_mode, remove_temporaries};
 pub(crate) use self::temporary::{is_temporary, read_dir};
 use self::write::identity;
-use super::list::{Level, failed, walk};
+use super::list::{FolderNames, failed, walk};
 use super::{
     Condition, Direct, DirectObject, Entry, GetOptions, KeptOpen, KeyEntry, ListOptions, LocalMeta, Object,
     ObjectMeta, ObjectStream, Put, Site, Store, StoreFacts, changed, check_key, check_prefix, stream,
@@ -74,7 +74,7 @@ impl LocalStore {
         Error::from(e).with_key(key).with_store(self)
     }
 
-    fn file(&self, key: &str) -> Result<Option<LocalFile>> {
+    fn file(&self, key: &str) -> Result<Option<OpenFile>> {
         check_key(key).map_err(|e| e.with_store(self))?;
         if key.split('/').any(is_temporary) {
             return Ok(None);
@@ -93,7 +93,7 @@ impl LocalStore {
         if !meta.is_file() {
             return Err(Error::io("neither a file nor a folder").with_key(key).with_store(self));
         }
-        Ok(Some(LocalFile { file, meta: identity(&meta) }))
+        Ok(Some(OpenFile { file, meta: identity(&meta) }))
     }
 
     /// What a listing says of a file; `None` if it is gone.
@@ -111,8 +111,8 @@ impl LocalStore {
     }
 
     /// The names in a folder, or the first after one: of a folder with very many not all are held.
-    fn level(&self, prefix: &str, after: Option<&str>) -> Result<Level> {
-        let mut out = Level::default();
+    fn level(&self, prefix: &str, after: Option<&str>) -> Result<FolderNames> {
+        let mut out = FolderNames::default();
         let entries = match read_dir(self.path(prefix)?) {
             Ok(entries) => entries,
             Err(e) if is_missing(&e) => return Ok(out),
@@ -153,7 +153,7 @@ impl LocalStore {
 
     /// `None`, unless there is a link that leads nowhere, in its place or on the way: what it stands for exists, and was
     /// not fetched.
-    fn absent(&self, key: &str, path: &Path) -> Result<Option<LocalFile>> {
+    fn absent(&self, key: &str, path: &Path) -> Result<Option<OpenFile>> {
         for at in path.ancestors().take_while(|at| at.starts_with(&self.root)) {
             match std::fs::symlink_metadata(at) {
                 Ok(m) if m.is_symlink() && !at.exists() => {
@@ -302,12 +302,12 @@ impl Direct for LocalStore {
 }
 
 /// An open file.
-struct LocalFile {
+struct OpenFile {
     file: File,
     meta: LocalMeta,
 }
 
-impl LocalFile {
+impl OpenFile {
     /// Where the bytes lie that are asked for, as `(offset, length)`, and what is known of the file.
     fn locate(&self, options: GetOptions<'_>) -> Result<((u64, u64), ObjectMeta)> {
         self.meta().check(options.state)?;
@@ -346,7 +346,7 @@ impl LocalFile {
     }
 }
 
-impl DirectObject for LocalFile {
+impl DirectObject for OpenFile {
     fn size(&self) -> u64 {
         self.meta.size
     }

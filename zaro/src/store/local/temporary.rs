@@ -93,16 +93,16 @@ pub fn remove_temporaries() {
 static MAKING: AtomicU64 = AtomicU64::new(0);
 
 /// One that is being made, until this is dropped.
-struct Making;
+struct PendingTemporary;
 
-impl Making {
+impl PendingTemporary {
     fn begin() -> Self {
         MAKING.fetch_add(1, Ordering::AcqRel);
         Self
     }
 }
 
-impl Drop for Making {
+impl Drop for PendingTemporary {
     fn drop(&mut self) {
         MAKING.fetch_sub(1, Ordering::AcqRel);
     }
@@ -176,7 +176,7 @@ impl Temporary {
 
     /// The same, for its owner alone if `private`.
     pub(super) fn create_with(folder: &Path, private: bool) -> std::io::Result<(Self, File)> {
-        let making = Making::begin();
+        let making = PendingTemporary::begin();
         loop {
             let path = folder.join(temporary_name());
             match sys::create_new(&path, private) {

@@ -2,7 +2,7 @@
 
 use object_store::azure::{MicrosoftAzureBuilder, split_sas};
 
-use super::Parts;
+use super::ProviderParts;
 use super::profile::Env;
 use super::transport::{Connector, host_of, no_retry};
 use crate::error::{Error, Result};
@@ -29,7 +29,7 @@ pub(super) fn connect(
     sas: Option<&str>,
     options: &StoreOptions,
     env: Env<'_>,
-) -> Result<Parts> {
+) -> Result<ProviderParts> {
     if container.is_empty() {
         return Err(Error::usage("the address names no container"));
     }
@@ -71,7 +71,7 @@ pub(super) fn connect(
         }
         None => format!("{account}.blob.core.windows.net:443"),
     };
-    Ok(Parts {
+    Ok(ProviderParts {
         name: format!("az://{account}/{container}"),
         host,
         region: String::new(),

@@ -21,7 +21,7 @@ use tokio::sync::Semaphore;
 
 use super::deepest;
 use super::profile::process_env;
-use super::s3::{self, AtAws, Settings};
+use super::s3::{self, AtAws, BucketSettings};
 use super::transport::{Connector, fault_of, host_of, reply_of};
 use crate::error::{Error, Result};
 use crate::num::u64_of;
@@ -40,7 +40,7 @@ const MAX_ANSWER: usize = 256 << 20;
 /// An S3 bucket, for what concerns its versions and tags.
 pub struct Bucket {
     name: String,
-    settings: Settings,
+    settings: BucketSettings,
     region: RwLock<String>,
     /// `None` for requests that go unsigned.
     credentials: Option<AwsCredentialProvider>,
@@ -110,24 +110,24 @@ impl<'a> Ask<'a> {
         self
     }
 
-    fn logged(&self) -> log::Method {
+    fn logged(&self) -> log::RequestMethod {
         match &self.method {
-            m if *m == Method::PUT || *m == Method::POST => log::Method::Put,
+            m if *m == Method::PUT || *m == Method::POST => log::RequestMethod::Put,
             // Taking tags off an object is no deletion of it.
             m if *m == Method::DELETE && self.query.iter().any(|(name, _)| *name == "tagging") => {
-                log::Method::Put
+                log::RequestMethod::Put
             }
-            m if *m == Method::DELETE => log::Method::Delete,
-            m if *m == Method::HEAD => log::Method::Size,
-            _ if self.key.is_empty() => log::Method::List,
-            _ => log::Method::Get,
+            m if *m == Method::DELETE => log::RequestMethod::Delete,
+            m if *m == Method::HEAD => log::RequestMethod::Size,
+            _ if self.key.is_empty() => log::RequestMethod::List,
+            _ => log::RequestMethod::Get,
         }
     }
 }
 
 /// What came of a request.
 #[derive(Debug)]
-pub(super) enum Answer {
+pub(super) enum BucketAnswer {
     Done(HeaderMap, Bytes),
     /// There is no such key, or no such version of it.
     Missing,
@@ -147,7 +147,7 @@ impl Bucket {
         Self::new(bucket, s3::settings(bucket, at, options, &process_env)?, options)
     }
 
-    fn new(bucket: &str, settings: Settings, options: &StoreOptions) -> Result<Self> {
+    fn new(bucket: &str, settings: BucketSettings, options: &StoreOptions) -> Result<Self> {
         let credentials = if settings.signed {
             Some(Arc::clone(settings.client(&settings.region)?.credentials()))
         } else {
@@ -238,22 +238,22 @@ impl Bucket {
     }
 
     /// Makes a request, again if it may help, and where the bucket is if that is elsewhere.
-    pub(super) async fn call(&self, ask: &Ask<'_>) -> Result<Answer> {
-        self.call_for(ask, |headers, body| Ok(Answer::Done(headers, body))).await
+    pub(super) async fn call(&self, ask: &Ask<'_>) -> Result<BucketAnswer> {
+        self.call_for(ask, |headers, body| Ok(BucketAnswer::Done(headers, body))).await
     }
 
     /// The same, with what is to be made of an answer; an answer that makes no sense may be a fault that passes, too.
     pub(super) async fn call_for(
         &self,
         ask: &Ask<'_>,
-        make: impl Fn(HeaderMap, Bytes) -> Result<Answer> + Send + Sync,
-    ) -> Result<Answer> {
+        make: impl Fn(HeaderMap, Bytes) -> Result<BucketAnswer> + Send + Sync,
+    ) -> Result<BucketAnswer> {
         let make = &make;
         let once = move || async move {
             let _place = place(&self.places).await?;
             let start = Instant::now();
             let answer = self.once(ask).await.and_then(|answer| match answer {
-                Answer::Done(headers, body) => make(headers, body),
+                BucketAnswer::Done(headers, body) => make(headers, body),
                 other => Ok(other),
             });
             self.note(ask, start, &answer);
@@ -263,7 +263,7 @@ impl Bucket {
         self.policy.persist(&self.met, once).await.map_err(named)
     }
 
-    async fn once(&self, ask: &Ask<'_>) -> Result<Answer> {
+    async fn once(&self, ask: &Ask<'_>) -> Result<BucketAnswer> {
         let region = self.region.read().unwrap_or_else(PoisonError::into_inner).clone();
         let error = match self.execute(ask, &region).await? {
             Ok(answer) => return answer,
@@ -281,7 +281,7 @@ impl Bucket {
     }
 
     /// The answer, or what the network or the server failed with.
-    async fn execute(&self, ask: &Ask<'_>, region: &str) -> Result<Result<Result<Answer>, HttpError>> {
+    async fn execute(&self, ask: &Ask<'_>, region: &str) -> Result<Result<Result<BucketAnswer>, HttpError>> {
         let request = self.request(ask, region).await?;
         let Some(file) = &ask.file else {
             return Ok(match self.http.execute(request).await {
@@ -296,12 +296,14 @@ impl Bucket {
         sent.headers_mut().insert(reqwest::header::CONTENT_LENGTH, HeaderValue::from(file.size));
         *sent.body_mut() = Some(reqwest::Body::wrap_stream(file.stream()));
         Ok(match self.connector.send(sent).await {
-            Ok((status, headers, text)) => Ok(refused(status).unwrap_or(Ok(Answer::Done(headers, text)))),
+            Ok((status, headers, text)) => {
+                Ok(refused(status).unwrap_or(Ok(BucketAnswer::Done(headers, text))))
+            }
             Err(e) => Err(e),
         })
     }
 
-    async fn read(&self, response: HttpResponse) -> Result<Answer> {
+    async fn read(&self, response: HttpResponse) -> Result<BucketAnswer> {
         if let Some(refused) = refused(response.status()) {
             return refused;
         }
@@ -316,30 +318,30 @@ impl Bucket {
             }
             out.extend_from_slice(&chunk);
         }
-        Ok(Answer::Done(parts.headers, out.freeze()))
+        Ok(BucketAnswer::Done(parts.headers, out.freeze()))
     }
 
-    fn sort(&self, error: &HttpError) -> Result<Answer> {
+    fn sort(&self, error: &HttpError) -> Result<BucketAnswer> {
         let Some(reply) = reply_of(error) else { return Err(network(error)) };
         if matches!(reply.status.as_u16(), 405 | 501) {
             return Err(Error::unsupported(format!("{}: it cannot do this", reply.answered())));
         }
         let asked = Asked { signed: self.is_signed(), missing_403: false, read: false };
-        reply.sort(asked).map(|()| Answer::Missing)
+        reply.sort(asked).map(|()| BucketAnswer::Missing)
     }
 
-    fn note(&self, ask: &Ask<'_>, start: Instant, answer: &Result<Answer>) {
+    fn note(&self, ask: &Ask<'_>, start: Instant, answer: &Result<BucketAnswer>) {
         if self.log.is_none() && !log::is_traced() {
             return;
         }
         let (bytes, outcome) = match answer {
-            Ok(Answer::Done(_, body)) if ask.logged() == log::Method::List => {
-                (names_in(body), log::Outcome::Found)
+            Ok(BucketAnswer::Done(_, body)) if ask.logged() == log::RequestMethod::List => {
+                (names_in(body), log::RequestOutcome::Found)
             }
-            Ok(Answer::Done(_, body)) => (u64_of(body.len()), log::Outcome::Found),
-            Ok(Answer::Missing) => (0, log::Outcome::Missing),
-            Ok(Answer::Refused) => (0, log::Outcome::Refused),
-            Err(e) => (0, log::Outcome::Failed(e.kind(), e.message().to_owned())),
+            Ok(BucketAnswer::Done(_, body)) => (u64_of(body.len()), log::RequestOutcome::Found),
+            Ok(BucketAnswer::Missing) => (0, log::RequestOutcome::Missing),
+            Ok(BucketAnswer::Refused) => (0, log::RequestOutcome::Refused),
+            Err(e) => (0, log::RequestOutcome::Failed(e.kind(), e.message().to_owned())),
         };
         let shown = ask.query.iter().map(|(name, value)| match value.as_str() {
             "" => format!(" {name}"),
@@ -350,7 +352,7 @@ impl Bucket {
             None => Some(u64_of(ask.body.len())).filter(|length| *length > 0),
         };
         let bytes = sent.unwrap_or(bytes);
-        log::record(self.log.as_deref(), ask.logged(), bytes, || log::Request {
+        log::record(self.log.as_deref(), ask.logged(), bytes, || log::LoggedRequest {
             store: self.to_string(),
             method: ask.logged(),
             key: format!("{}{}", ask.key, shown.collect::<String>()),
@@ -374,9 +376,9 @@ fn network(error: &HttpError) -> Error {
 }
 
 /// What an answer to a condition means; `None` for every other answer.
-fn refused(status: StatusCode) -> Option<Result<Answer>> {
+fn refused(status: StatusCode) -> Option<Result<BucketAnswer>> {
     match status.as_u16() {
-        304 | 412 => Some(Ok(Answer::Refused)),
+        304 | 412 => Some(Ok(BucketAnswer::Refused)),
         409 => Some(Err(transient("the server answered 409"))),
         _ => None,
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use object_store::StaticCredentialProvider;
 use object_store::gcp::{GcpCredential, GoogleCloudStorageBuilder};
 
-use super::Parts;
+use super::ProviderParts;
 use super::profile::Env;
 use super::transport::{Connector, host_of, no_retry};
 use crate::error::{Error, Result};
@@ -23,7 +23,7 @@ const SIGNS: &[&str] = &[
     "K_SERVICE",
 ];
 
-pub(super) fn connect(bucket: &str, options: &StoreOptions, env: Env<'_>) -> Result<Parts> {
+pub(super) fn connect(bucket: &str, options: &StoreOptions, env: Env<'_>) -> Result<ProviderParts> {
     if bucket.is_empty() {
         return Err(Error::usage("the address names no bucket"));
     }
@@ -48,7 +48,7 @@ pub(super) fn connect(bucket: &str, options: &StoreOptions, env: Env<'_>) -> Res
     }
     let client =
         builder.build().map_err(|e| Error::usage("the GCS settings do not fit together").with_source(e))?;
-    Ok(Parts {
+    Ok(ProviderParts {
         name: format!("gs://{bucket}"),
         host: host_of(endpoint.unwrap_or("https://storage.googleapis.com")),
         region: String::new(),

@@ -89,7 +89,7 @@ struct Connection {
 }
 
 /// What the three providers' modules hand over.
-struct Parts {
+struct ProviderParts {
     name: String,
     host: String,
     region: String,
@@ -136,7 +136,7 @@ impl CloudStore {
         Self::new(azure::connect(account, container, sas, options, &profile::process_env)?, prefix, options)
     }
 
-    fn new(parts: Parts, prefix: &str, options: &StoreOptions) -> Result<Self> {
+    fn new(parts: ProviderParts, prefix: &str, options: &StoreOptions) -> Result<Self> {
         let root = prefix.trim_matches('/').to_owned();
         check_prefix(&root)?;
         let name = if root.is_empty() { parts.name } else { format!("{}/{root}", parts.name) };
@@ -323,7 +323,7 @@ impl CloudStore {
 
     /// The entries below a prefix, page by page.
     fn pages(&self, prefix: &str, options: &ListOptions) -> BoxStream<'_, Result<Vec<Entry>>> {
-        let listing = pages::Listing::new(prefix, options);
+        let listing = pages::PagedListing::new(prefix, options);
         let pages = stream::try_unfold(listing, move |mut listing| async move {
             if listing.is_over() {
                 return Ok(None);

@@ -6,9 +6,9 @@ use super::versions::ObjectVersion;
 
 /// A page, packed.
 #[derive(Debug)]
-pub(super) struct Packed(Vec<u8>);
+pub(super) struct PackedPage(Vec<u8>);
 
-impl Packed {
+impl PackedPage {
     pub(super) fn new(page: &[ObjectVersion]) -> Self {
         let mut out = Vec::with_capacity(page.len().saturating_mul(100));
         let mut before: &[u8] = &[];
@@ -126,7 +126,7 @@ mod tests {
             entry("a/è", u64::MAX, i64::MIN, (true, true)),
             entry("b", 1 << 40, 1, (true, false)),
         ];
-        assert_eq!(Packed::new(&page).unpack(), page);
-        assert_eq!(Packed::new(&[]).unpack(), []);
+        assert_eq!(PackedPage::new(&page).unpack(), page);
+        assert_eq!(PackedPage::new(&[]).unpack(), []);
     }
 }

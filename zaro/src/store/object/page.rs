@@ -12,7 +12,7 @@ use crate::time::Time;
 
 /// A page of `ListObjectVersions` or `ListObjectsV2`.
 #[derive(Debug, Default)]
-pub(super) struct Page {
+pub(super) struct ListingPage {
     pub(super) entries: Vec<ObjectVersion>,
     /// Common prefixes, whole, with their closing slash.
     pub(super) prefixes: Vec<String>,
@@ -34,7 +34,7 @@ pub(super) enum Next {
 
 /// The fields of one element, as they stand there.
 #[derive(Debug, Default)]
-struct Fields {
+struct XmlFields {
     key: Option<String>,
     version: Option<String>,
     etag: Option<String>,
@@ -44,15 +44,15 @@ struct Fields {
 }
 
 /// Reads a page. One that ends too early is a fault that may pass.
-pub(super) fn parse(body: &[u8]) -> Result<Page> {
+pub(super) fn parse(body: &[u8]) -> Result<ListingPage> {
     let bad = |what: String| Error::io(format!("the server's listing makes no sense: {what}"));
     let text = std::str::from_utf8(body).map_err(|_| bad("it is not Unicode".into()))?;
     let mut reader = Reader::from_str(text);
     // How many elements are open, and the name of the second.
     let (mut row, mut depth) = (String::new(), 0usize);
     let mut leaf = String::new();
-    let mut fields = Fields::default();
-    let mut page = Page::default();
+    let mut fields = XmlFields::default();
+    let mut page = ListingPage::default();
     let (mut encoded, mut truncated, mut whole) = (false, None, false);
     let (mut next_key, mut next_version, mut token) = (None, None, None);
     loop {
@@ -63,7 +63,7 @@ pub(super) fn parse(body: &[u8]) -> Result<Page> {
                 if depth == 2 {
                     row.clear();
                     row.push_str(&String::from_utf8_lossy(e.local_name().as_ref()));
-                    fields = Fields::default();
+                    fields = XmlFields::default();
                 }
             }
             Ok(Event::Text(e)) => {
@@ -183,7 +183,7 @@ fn is_true(text: &str) -> bool {
     text.eq_ignore_ascii_case("true") || text == "1"
 }
 
-fn entry(fields: Fields, kind: &str) -> std::result::Result<ObjectVersion, String> {
+fn entry(fields: XmlFields, kind: &str) -> std::result::Result<ObjectVersion, String> {
     let key = fields.key.ok_or("an entry without a key")?;
     let modified = fields.modified.unwrap_or_default();
     let modified =

@@ -37,7 +37,7 @@ impl Ring {
 }
 
 /// A listing, from page to page.
-pub(super) struct Listing {
+pub(super) struct PagedListing {
     prefix: String,
     options: ListOptions,
     token: Option<String>,
@@ -45,7 +45,7 @@ pub(super) struct Listing {
     ring: Ring,
 }
 
-impl Listing {
+impl PagedListing {
     pub(super) fn new(prefix: &str, options: &ListOptions) -> Self {
         let (prefix, options) = (prefix.to_owned(), options.clone());
         Self { prefix, options, token: None, over: false, ring: Ring::default() }

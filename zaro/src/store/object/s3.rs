@@ -5,7 +5,7 @@ use url::Url;
 
 use super::profile::{self, Credentials, Env};
 use super::transport::{Connector, host_of, no_retry};
-use super::{Client, Parts};
+use super::{Client, ProviderParts};
 use crate::error::{Error, Result};
 use crate::store::options::StoreOptions;
 
@@ -30,7 +30,7 @@ const SERVICE: &[(&str, AmazonS3ConfigKey)] = &[
 ];
 
 /// How a bucket is reached.
-pub(super) struct Settings {
+pub(super) struct BucketSettings {
     builder: AmazonS3Builder,
     /// Without the bucket's name in the path; `None` for AWS itself.
     pub(super) endpoint: Option<String>,
@@ -40,7 +40,7 @@ pub(super) struct Settings {
     pub(super) host: String,
 }
 
-impl Settings {
+impl BucketSettings {
     /// A client for a region.
     pub(super) fn client(&self, region: &str) -> Result<AmazonS3> {
         self.builder
@@ -56,9 +56,9 @@ pub(super) fn connect(
     at: Option<AtAws<'_>>,
     options: &StoreOptions,
     env: Env<'_>,
-) -> Result<Parts> {
+) -> Result<ProviderParts> {
     let settings = settings(bucket, at, options, env)?;
-    Ok(Parts {
+    Ok(ProviderParts {
         name: format!("s3://{bucket}"),
         host: settings.host.clone(),
         client: settings.client(&settings.region).map(Client::from)?,
@@ -76,7 +76,7 @@ pub(super) fn settings(
     at: Option<AtAws<'_>>,
     options: &StoreOptions,
     env: Env<'_>,
-) -> Result<Settings> {
+) -> Result<BucketSettings> {
     if bucket.is_empty() {
         return Err(Error::usage("the address names no bucket"));
     }
@@ -123,7 +123,7 @@ pub(super) fn settings(
         }
         None => (None, format!("{bucket}.s3.amazonaws.com:443")),
     };
-    Ok(Settings { builder, endpoint, region, path_style, signed, host })
+    Ok(BucketSettings { builder, endpoint, region, path_style, signed, host })
 }
 
 /// The endpoint as `object_store` wants it: with the bucket in the host name unless the style is by path.

@@ -11,7 +11,7 @@ use quick_xml::events::Event;
 use reqwest::Method;
 use reqwest::header::HeaderMap;
 
-use super::bucket::{Answer, Ask, Bucket, FileBody};
+use super::bucket::{Ask, Bucket, BucketAnswer, FileBody};
 use crate::error::{Error, ErrorKind, Result};
 use crate::num::u64_of;
 use crate::store::fault::transient;
@@ -19,7 +19,7 @@ use crate::store::{Put, percent_encode};
 
 /// Bytes of an object.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct ObjectPart {
     pub(crate) version: Option<String>,
     /// Without quotes.
     pub(crate) etag: Option<String>,
@@ -47,9 +47,9 @@ impl Bucket {
     pub async fn get(&self, key: &str, version: Option<&str>) -> Result<Option<Bytes>> {
         let ask = of_version(Ask::new(Method::GET, key), version);
         match self.call(&ask).await? {
-            Answer::Done(_, body) => Ok(Some(body)),
-            Answer::Missing => Ok(None),
-            Answer::Refused => {
+            BucketAnswer::Done(_, body) => Ok(Some(body)),
+            BucketAnswer::Missing => Ok(None),
+            BucketAnswer::Refused => {
                 Err(Error::io("the server refused a read that had no condition").with_key(key))
             }
         }
@@ -61,16 +61,16 @@ impl Bucket {
         key: &str,
         version: Option<&str>,
         span: Option<(u64, u64)>,
-    ) -> Result<Option<Part>> {
+    ) -> Result<Option<ObjectPart>> {
         let mut ask = of_version(Ask::new(Method::GET, key), version);
         if let Some((offset, length)) = span.filter(|(_, length)| *length > 0) {
             let last = offset.saturating_add(length).saturating_sub(1);
             ask = ask.header("range", format!("bytes={offset}-{last}"));
         }
         let (headers, bytes) = match self.call(&ask).await? {
-            Answer::Done(headers, body) => (headers, body),
-            Answer::Missing => return Ok(None),
-            Answer::Refused => {
+            BucketAnswer::Done(headers, body) => (headers, body),
+            BucketAnswer::Missing => return Ok(None),
+            BucketAnswer::Refused => {
                 return Err(Error::io("the server refused a read that had no condition").with_key(key));
             }
         };
@@ -88,13 +88,13 @@ impl Bucket {
             return Err(Error::io("the server did not send the range that was asked for").with_key(key));
         };
         let etag = text("etag").map(|t| t.trim_matches('"').to_owned());
-        Ok(Some(Part { version: text("x-amz-version-id").map(str::to_owned), etag, size, bytes }))
+        Ok(Some(ObjectPart { version: text("x-amz-version-id").map(str::to_owned), etag, size, bytes }))
     }
 
     /// The size and the `ETag`, without quotes, of an object as it is now; `None` if there is none.
     pub async fn head(&self, key: &str) -> Result<Option<(u64, String)>> {
         match self.call(&Ask::new(Method::HEAD, key)).await? {
-            Answer::Done(headers, _) => {
+            BucketAnswer::Done(headers, _) => {
                 let text = |name: &str| headers.get(name).and_then(|v| v.to_str().ok());
                 let size = text("content-length").and_then(|n| n.parse().ok());
                 let etag = text("etag").unwrap_or_default().trim_matches('"').to_owned();
@@ -102,8 +102,8 @@ impl Bucket {
                     size.ok_or_else(|| Error::io("the server does not say how large it is").with_key(key))?;
                 Ok(Some((size, etag)))
             }
-            Answer::Missing => Ok(None),
-            Answer::Refused => {
+            BucketAnswer::Missing => Ok(None),
+            BucketAnswer::Refused => {
                 Err(Error::io("the server refused a read that had no condition").with_key(key))
             }
         }
@@ -144,13 +144,13 @@ impl Bucket {
         // Some say first that all is well, and then in the text that it is not.
         let confirm = |headers: HeaderMap, body: Bytes| match headers.contains_key("etag") && !is_error(&body)
         {
-            true => Ok(Answer::Done(headers, body)),
+            true => Ok(BucketAnswer::Done(headers, body)),
             false => Err(transient("the server did not confirm the put with an ETag")),
         };
         match self.call_for(&ask, confirm).await? {
-            Answer::Done(..) => Ok(Put::Done),
-            Answer::Refused => Ok(Put::Refused),
-            Answer::Missing => Err(Error::not_found("the bucket does not exist").with_store(self)),
+            BucketAnswer::Done(..) => Ok(Put::Done),
+            BucketAnswer::Refused => Ok(Put::Refused),
+            BucketAnswer::Missing => Err(Error::not_found("the bucket does not exist").with_store(self)),
         }
     }
 
@@ -158,11 +158,11 @@ impl Bucket {
     pub async fn tags(&self, key: &str, version: Option<&str>) -> Result<Option<Tags>> {
         let ask = of_version(Ask::new(Method::GET, key).query("tagging", ""), version);
         match self.call(&ask).await? {
-            Answer::Done(_, body) => {
+            BucketAnswer::Done(_, body) => {
                 parse_tags(&body).map(Some).map_err(|e| e.with_key(key).with_store(self))
             }
-            Answer::Missing => Ok(None),
-            Answer::Refused => {
+            BucketAnswer::Missing => Ok(None),
+            BucketAnswer::Refused => {
                 Err(Error::io("the server refused a read that had no condition").with_key(key))
             }
         }
@@ -187,9 +187,9 @@ impl Bucket {
         let ask = of_version(ask.query("tagging", ""), version);
         let confirm = |headers: HeaderMap, body: Bytes| match is_error(&body) {
             true => Err(transient("the server answered with an error")),
-            false => Ok(Answer::Done(headers, body)),
+            false => Ok(BucketAnswer::Done(headers, body)),
         };
-        Ok(matches!(self.call_for(&ask, confirm).await?, Answer::Done(..)))
+        Ok(matches!(self.call_for(&ask, confirm).await?, BucketAnswer::Done(..)))
     }
 
     /// Gives an object a tag besides those it has, unless it has it.
@@ -218,7 +218,7 @@ impl Bucket {
     pub async fn keeps_versions(&self) -> Result<Option<Versioning>> {
         let ask = Ask::new(Method::GET, "").query("versioning", "");
         let said = match self.call(&ask).await {
-            Ok(Answer::Done(_, body)) => String::from_utf8_lossy(&body).into_owned(),
+            Ok(BucketAnswer::Done(_, body)) => String::from_utf8_lossy(&body).into_owned(),
             Ok(_) => return Ok(None),
             Err(e) if matches!(e.kind(), ErrorKind::NotPermitted | ErrorKind::Unsupported) => {
                 return Ok(None);

@@ -116,7 +116,7 @@ impl PaginatedListStore for OnePage {
 /// A store whose server is a piece of memory.
 fn in_memory(objects: Arc<dyn ObjectStore>, prefix: &str, own: bool) -> CloudStore {
     let client = Client { pages: Arc::new(OnePage(Arc::clone(&objects))), objects };
-    let parts = Parts {
+    let parts = ProviderParts {
         name: "s3://memory".to_owned(),
         host: String::new(),
         region: String::new(),

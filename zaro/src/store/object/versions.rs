@@ -22,9 +22,9 @@ use reqwest::Method;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinHandle;
 
-use super::bucket::{Answer, Ask, Bucket};
-use super::packed::Packed;
-use super::page::{self, Next, Page};
+use super::bucket::{Ask, Bucket, BucketAnswer};
+use super::packed::PackedPage;
+use super::page::{self, ListingPage, Next};
 use crate::error::{Error, Result};
 
 /// A state of an object, or of its absence.
@@ -74,7 +74,7 @@ type Stretch = BoxStream<'static, Result<Rows>>;
 enum Rows {
     Plain(Vec<ObjectVersion>),
     /// Made ahead of the reader.
-    Packed(Packed),
+    Packed(PackedPage),
 }
 
 impl Rows {
@@ -85,9 +85,9 @@ impl Rows {
         }
     }
 
-    fn into_packed(self) -> Packed {
+    fn into_packed(self) -> PackedPage {
         match self {
-            Self::Plain(entries) => Packed::new(&entries),
+            Self::Plain(entries) => PackedPage::new(&entries),
             Self::Packed(packed) => packed,
         }
     }
@@ -101,7 +101,7 @@ enum ListingKind {
 
 /// A listing under way.
 #[derive(Debug, Clone)]
-struct Walk {
+struct VersionWalk {
     bucket: Arc<Bucket>,
     kind: ListingKind,
     walkers: Arc<AtomicUsize>,
@@ -125,7 +125,7 @@ impl Bucket {
     fn list(self: &Arc<Self>, prefix: &str, kind: ListingKind) -> Pages {
         let mut once = Once::default();
         let bucket = Arc::clone(self);
-        let pages = Walk::new(self, kind).below(prefix.to_owned());
+        let pages = VersionWalk::new(self, kind).below(prefix.to_owned());
         let check = move |rows: Rows| std::future::ready(once.check(&bucket, rows.into_entries()));
         pages.and_then(check).boxed()
     }
@@ -142,7 +142,7 @@ impl Bucket {
     }
 
     async fn list_folders(self: &Arc<Self>, prefix: &str, kind: ListingKind) -> Result<Vec<String>> {
-        let mut chain = Walk::new(self, kind).chain(prefix.to_owned(), true);
+        let mut chain = VersionWalk::new(self, kind).chain(prefix.to_owned(), true);
         let mut out = Vec::new();
         while let Some(page) = chain.next().await? {
             out.extend(page.prefixes.iter().filter_map(|p| {
@@ -183,8 +183,8 @@ impl Once {
 }
 
 /// Page after page of one listing, from its beginning to its end.
-struct Chain {
-    walk: Walk,
+struct VersionListing {
+    walk: VersionWalk,
     prefix: String,
     /// Whether folders are named in place of what is in them.
     folders: bool,
@@ -195,9 +195,9 @@ struct Chain {
     empty: u32,
 }
 
-impl Chain {
+impl VersionListing {
     /// The next page; `None` after the last one.
-    async fn next(&mut self) -> Result<Option<Page>> {
+    async fn next(&mut self) -> Result<Option<ListingPage>> {
         if self.over {
             return Ok(None);
         }
@@ -208,7 +208,7 @@ impl Chain {
         Ok(Some(page))
     }
 
-    fn check(&mut self, page: &Page) -> Result<()> {
+    fn check(&mut self, page: &ListingPage) -> Result<()> {
         let strange =
             |key: &str| Error::io("the server listed what was not asked for").with_key(key.to_owned());
         if let Some(entry) = page.entries.iter().find(|e| !e.key.starts_with(&self.prefix)) {
@@ -243,17 +243,17 @@ fn print(what: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-impl Walk {
+impl VersionWalk {
     fn new(bucket: &Arc<Bucket>, kind: ListingKind) -> Self {
         let shared = Arc::new(Semaphore::new(SHARED));
         Self { bucket: Arc::clone(bucket), kind, walkers: Arc::default(), shared }
     }
 
-    fn chain(self, prefix: String, folders: bool) -> Chain {
-        Chain { walk: self, prefix, folders, next: None, over: false, met: HashSet::new(), empty: 0 }
+    fn chain(self, prefix: String, folders: bool) -> VersionListing {
+        VersionListing { walk: self, prefix, folders, next: None, over: false, met: HashSet::new(), empty: 0 }
     }
 
-    async fn page(&self, prefix: &str, folders: bool, next: Option<&Next>) -> Result<Page> {
+    async fn page(&self, prefix: &str, folders: bool, next: Option<&Next>) -> Result<ListingPage> {
         let mut ask = Ask::new(Method::GET, "").query("encoding-type", "url");
         if folders {
             ask = ask.query("delimiter", "/");
@@ -285,13 +285,13 @@ impl Walk {
             .call_for(&ask, |headers, body| {
                 let page = page::parse(&body)?;
                 *found.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(page);
-                Ok(Answer::Done(headers, body))
+                Ok(BucketAnswer::Done(headers, body))
             })
             .await
             .map_err(|e| e.within(format!("listing {prefix:?}")))?;
         match (answer, found.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)) {
-            (Answer::Done(..), Some(page)) => Ok(page),
-            (Answer::Missing, _) => {
+            (BucketAnswer::Done(..), Some(page)) => Ok(page),
+            (BucketAnswer::Missing, _) => {
                 Err(Error::not_found("the bucket does not exist").with_store(&self.bucket))
             }
             _ => {
@@ -324,7 +324,7 @@ impl Walk {
 
     /// Runs a listing by itself, some pages ahead of whoever takes them.
     fn ahead(self, prefix: String) -> Stretch {
-        let count = Counted::new(&self.walkers);
+        let count = CountedListing::new(&self.walkers);
         let (own, shared) = (Arc::new(Semaphore::new(OWN_PAGES)), Arc::clone(&self.shared));
         let mut pages = self.below(prefix);
         let (sender, receiver) = mpsc::unbounded_channel();
@@ -346,7 +346,7 @@ impl Walk {
                 }
             }
         });
-        stream::try_unfold((receiver, Task(task)), |(mut receiver, task)| async move {
+        stream::try_unfold((receiver, AbortOnDrop(task)), |(mut receiver, task)| async move {
             let page = receiver.recv().await.unwrap_or_else(|| Err(broken()))?;
             Ok(page.map(|(packed, _permit)| (Rows::Packed(packed), (receiver, task))))
         })
@@ -366,13 +366,13 @@ async fn room(own: &Arc<Semaphore>, shared: &Arc<Semaphore>, size: usize) -> Opt
 }
 
 /// The pages of a level of folders: what lies in it directly as it is listed, and its folders, which are begun ahead.
-fn split(mut level: Chain, first: Page) -> Stretch {
+fn split(mut level: VersionListing, first: ListingPage) -> Stretch {
     let (sender, receiver) = mpsc::channel::<Result<Option<Stretch>>>(AHEAD);
     let task = tokio::spawn(async move {
         let last = parts(&mut level, first, &sender).await.map(|()| None);
         let _ = sender.send(last).await;
     });
-    stream::try_unfold((receiver, Task(task)), |(mut receiver, task)| async move {
+    stream::try_unfold((receiver, AbortOnDrop(task)), |(mut receiver, task)| async move {
         let part = receiver.recv().await.unwrap_or_else(|| Err(broken()))?;
         Ok::<_, Error>(part.map(|pages| (pages, (receiver, task))))
     })
@@ -381,10 +381,14 @@ fn split(mut level: Chain, first: Page) -> Stretch {
 }
 
 /// Hands on the parts of a level in order.
-async fn parts(level: &mut Chain, first: Page, to: &mpsc::Sender<Result<Option<Stretch>>>) -> Result<()> {
+async fn parts(
+    level: &mut VersionListing,
+    first: ListingPage,
+    to: &mpsc::Sender<Result<Option<Stretch>>>,
+) -> Result<()> {
     let mut seen: HashSet<String> = HashSet::new();
     let mut page = Some(first);
-    while let Some(Page { entries, prefixes, .. }) = page {
+    while let Some(ListingPage { entries, prefixes, .. }) = page {
         let inside = |e: &&ObjectVersion| e.key.get(level.prefix.len()..).is_some_and(|k| k.contains('/'));
         if let Some(entry) = entries.iter().find(inside) {
             return Err(Error::io("the server listed a folder, and what is in it beside it")
@@ -443,25 +447,25 @@ fn shows_folders(entries: &[ObjectVersion], prefix: &str) -> bool {
 }
 
 /// Ended when nobody waits for it.
-struct Task(JoinHandle<()>);
+struct AbortOnDrop(JoinHandle<()>);
 
-impl Drop for Task {
+impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
 /// One listing more, until it is dropped.
-struct Counted(Arc<AtomicUsize>);
+struct CountedListing(Arc<AtomicUsize>);
 
-impl Counted {
+impl CountedListing {
     fn new(count: &Arc<AtomicUsize>) -> Self {
         count.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(count))
     }
 }
 
-impl Drop for Counted {
+impl Drop for CountedListing {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

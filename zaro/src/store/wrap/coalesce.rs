@@ -50,13 +50,13 @@ impl fmt::Display for CoalesceStore {
 }
 
 /// A request, and which of the ranges asked for it answers.
-pub(super) struct Block {
+pub(super) struct JoinedRange {
     pub(super) range: ByteRange,
     pub(super) members: Vec<usize>,
 }
 
 /// The requests that answer `ranges`.
-pub(super) fn plan(ranges: &[ByteRange], gap: u64, limit: u64) -> Vec<Block> {
+pub(super) fn plan(ranges: &[ByteRange], gap: u64, limit: u64) -> Vec<JoinedRange> {
     let mut spans = Vec::new();
     let mut out = Vec::new();
     for (i, range) in ranges.iter().enumerate() {
@@ -64,12 +64,12 @@ pub(super) fn plan(ranges: &[ByteRange], gap: u64, limit: u64) -> Vec<Block> {
             ByteRange::Span { offset, length } if offset.checked_add(length).is_some() => {
                 spans.push((offset, offset.saturating_add(length), i));
             }
-            other => out.push(Block { range: other, members: vec![i] }),
+            other => out.push(JoinedRange { range: other, members: vec![i] }),
         }
     }
     spans.sort_unstable();
     let mut open: Option<(u64, u64, Vec<usize>)> = None;
-    let close = |(start, end, members): (u64, u64, Vec<usize>)| Block {
+    let close = |(start, end, members): (u64, u64, Vec<usize>)| JoinedRange {
         range: ByteRange::span(start, end.saturating_sub(start)),
         members,
     };

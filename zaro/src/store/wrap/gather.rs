@@ -118,13 +118,13 @@ struct SpanAnswer {
 }
 
 /// Counts a flight, and its waste, for as long as it lives.
-struct Counted {
+struct CountedFlight {
     store: GatherStore,
     place: Arc<Place>,
     waste: u64,
 }
 
-impl Drop for Counted {
+impl Drop for CountedFlight {
     fn drop(&mut self) {
         let desks = &self.store.desks;
         desks.wasted.fetch_sub(self.waste, Ordering::Relaxed);
@@ -315,7 +315,8 @@ impl GatherStore {
             if let Some(desk) = self.desks.lock().get_mut(&*place) {
                 desk.flights = desk.flights.saturating_add(1);
             }
-            let counted = Counted { store: self.clone(), place: Arc::clone(&place), waste: block.waste };
+            let counted =
+                CountedFlight { store: self.clone(), place: Arc::clone(&place), waste: block.waste };
             let flight = async move {
                 let parts = fetch(&counted.store.inner, &counted.place, block.ranges).await;
                 drop(counted);

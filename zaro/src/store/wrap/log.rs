@@ -20,7 +20,7 @@ use crate::store::{
 
 /// What was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Method {
+pub enum RequestMethod {
     /// Bytes.
     Get,
     /// A size.
@@ -33,7 +33,7 @@ pub enum Method {
     Delete,
 }
 
-impl Method {
+impl RequestMethod {
     /// The word for it: `get`, `size`, `list`, `put`, `delete`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -49,7 +49,7 @@ impl Method {
 
 /// How a request ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RequestOutcome {
     /// With an answer.
     Found,
     /// The key does not exist.
@@ -63,11 +63,11 @@ pub enum Outcome {
 /// One request, when it is over.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Request {
+pub struct LoggedRequest {
     /// The store asked.
     pub store: String,
     /// What was asked for.
-    pub method: Method,
+    pub method: RequestMethod,
     /// The key or prefix.
     pub key: String,
     /// The range, unless all of the object was asked for.
@@ -77,36 +77,36 @@ pub struct Request {
     /// How long it took.
     pub elapsed: Duration,
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: RequestOutcome,
 }
 
-impl fmt::Display for Request {
+impl fmt::Display for LoggedRequest {
     /// One line: `get s3://b/k bytes=0+100 -> 100 bytes, 31 ms`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The store of all files is the root, whose name is a slash already.
         let store = if self.store == "/" { "" } else { self.store.as_str() };
         write!(f, "{} {store}/{}", self.method.as_str(), self.key)?;
         if let Some(range) = self.range {
-            write!(f, " bytes={}", Shown(range))?;
+            write!(f, " bytes={}", ShownRange(range))?;
         }
         match (&self.outcome, self.method) {
-            (Outcome::Found, Method::List) => write!(f, " -> {} names", self.bytes)?,
-            (Outcome::Found, Method::Size) => write!(f, " -> found")?,
-            (Outcome::Found, Method::Get) => write!(f, " -> {} bytes", self.bytes)?,
-            (Outcome::Found, Method::Put) => write!(f, " <- {} bytes", self.bytes)?,
-            (Outcome::Found, Method::Delete) => write!(f, " -> done")?,
-            (Outcome::Refused, _) => write!(f, " -> refused, not as it was")?,
-            (Outcome::Missing, _) => write!(f, " -> missing")?,
-            (Outcome::Failed(kind, message), _) => write!(f, " -> {kind}: {message}")?,
+            (RequestOutcome::Found, RequestMethod::List) => write!(f, " -> {} names", self.bytes)?,
+            (RequestOutcome::Found, RequestMethod::Size) => write!(f, " -> found")?,
+            (RequestOutcome::Found, RequestMethod::Get) => write!(f, " -> {} bytes", self.bytes)?,
+            (RequestOutcome::Found, RequestMethod::Put) => write!(f, " <- {} bytes", self.bytes)?,
+            (RequestOutcome::Found, RequestMethod::Delete) => write!(f, " -> done")?,
+            (RequestOutcome::Refused, _) => write!(f, " -> refused, not as it was")?,
+            (RequestOutcome::Missing, _) => write!(f, " -> missing")?,
+            (RequestOutcome::Failed(kind, message), _) => write!(f, " -> {kind}: {message}")?,
         }
         write!(f, ", {} ms", self.elapsed.as_millis())
     }
 }
 
 /// A range in few letters: from `offset+length`, the last `-n`, all from `n-`.
-struct Shown(ByteRange);
+struct ShownRange(ByteRange);
 
-impl fmt::Display for Shown {
+impl fmt::Display for ShownRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             ByteRange::Span { offset, length } => write!(f, "{offset}+{length}"),
@@ -117,7 +117,7 @@ impl fmt::Display for Shown {
 }
 
 /// Where finished requests go.
-pub(crate) type Sink = Arc<dyn Fn(&Request) + Send + Sync>;
+pub(crate) type Sink = Arc<dyn Fn(&LoggedRequest) + Send + Sync>;
 
 /// Counts requests and hands each one, when it is over, to a sink. Share one among stores to count them together.
 #[derive(Default)]
@@ -136,7 +136,7 @@ impl RequestLog {
 
     /// Counts, and calls `sink` with each request when it is over.
     #[must_use]
-    pub fn with_sink(sink: impl Fn(&Request) + Send + Sync + 'static) -> Self {
+    pub fn with_sink(sink: impl Fn(&LoggedRequest) + Send + Sync + 'static) -> Self {
         Self { sink: Some(Arc::new(sink)), ..Self::default() }
     }
 
@@ -161,13 +161,13 @@ pub(crate) fn is_traced() -> bool {
 /// Notes a request that is over: in the log, if there is one, and as an event for whoever subscribes to `zaro::request`.
 pub(crate) fn record(
     log: Option<&RequestLog>,
-    method: Method,
+    method: RequestMethod,
     bytes: u64,
-    request: impl FnOnce() -> Request,
+    request: impl FnOnce() -> LoggedRequest,
 ) {
     if let Some(log) = log {
         log.requests.fetch_add(1, Ordering::Relaxed);
-        if method == Method::Get {
+        if method == RequestMethod::Get {
             log.bytes.fetch_add(bytes, Ordering::Relaxed);
         }
     }
@@ -185,21 +185,21 @@ pub(crate) fn record(
     }
 }
 
-impl Request {
+impl LoggedRequest {
     /// Makes it an event.
     fn trace(&self) {
         let address = format!("{}/{}", self.store.trim_end_matches('/'), self.key);
         let (outcome, fault) = match &self.outcome {
-            Outcome::Found => ("found", None),
-            Outcome::Missing => ("missing", None),
-            Outcome::Refused => ("refused", None),
-            Outcome::Failed(kind, message) => (kind.as_str(), Some(redacted(message))),
+            RequestOutcome::Found => ("found", None),
+            RequestOutcome::Missing => ("missing", None),
+            RequestOutcome::Refused => ("refused", None),
+            RequestOutcome::Failed(kind, message) => (kind.as_str(), Some(redacted(message))),
         };
         tracing::debug!(
             target: "zaro::request",
             method = self.method.as_str(),
             address = &*redacted(&address),
-            range = self.range.map(|range| Shown(range).to_string()),
+            range = self.range.map(|range| ShownRange(range).to_string()),
             outcome,
             fault = fault.as_deref(),
             bytes = self.bytes,
@@ -234,7 +234,7 @@ impl LogStore {
 
     fn note<T>(
         &self,
-        method: Method,
+        method: RequestMethod,
         key: &str,
         range: Option<ByteRange>,
         start: Instant,
@@ -242,7 +242,7 @@ impl LogStore {
         bytes: impl Fn(&T) -> u64,
     ) {
         let bytes = answer.as_ref().ok().and_then(Option::as_ref).map_or(0, bytes);
-        record(self.log.as_deref(), method, bytes, || Request {
+        record(self.log.as_deref(), method, bytes, || LoggedRequest {
             store: self.inner.to_string(),
             method,
             key: key.to_owned(),
@@ -250,11 +250,11 @@ impl LogStore {
             bytes,
             elapsed: start.elapsed(),
             outcome: match answer {
-                Ok(Some(_)) => Outcome::Found,
+                Ok(Some(_)) => RequestOutcome::Found,
                 // Only the condition of a put can keep it from an answer.
-                Ok(None) if method == Method::Put => Outcome::Refused,
-                Ok(None) => Outcome::Missing,
-                Err(e) => Outcome::Failed(e.kind(), e.message().to_owned()),
+                Ok(None) if method == RequestMethod::Put => RequestOutcome::Refused,
+                Ok(None) => RequestOutcome::Missing,
+                Err(e) => RequestOutcome::Failed(e.kind(), e.message().to_owned()),
             },
         });
     }
@@ -274,7 +274,7 @@ struct Noted {
 impl Drop for Noted {
     fn drop(&mut self) {
         let answer = self.fault.take().map_or(Ok(Some(())), Err);
-        self.store.note(Method::Get, &self.key, self.range, self.start, &answer, |()| self.bytes);
+        self.store.note(RequestMethod::Get, &self.key, self.range, self.start, &answer, |()| self.bytes);
     }
 }
 
@@ -294,7 +294,9 @@ impl Store for LogStore {
     async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
         let start = Instant::now();
         let answer = self.inner.get_opts(key, options).await;
-        self.note(Method::Get, key, options.range, start, &answer, |object| u64_of(object.bytes.len()));
+        self.note(RequestMethod::Get, key, options.range, start, &answer, |object| {
+            u64_of(object.bytes.len())
+        });
         answer
     }
 
@@ -304,7 +306,7 @@ impl Store for LogStore {
         let got = match self.inner.get_stream(key, options).await {
             Ok(Some(got)) => got,
             answer => {
-                self.note(Method::Get, key, options.range, start, &answer, |_| 0);
+                self.note(RequestMethod::Get, key, options.range, start, &answer, |_| 0);
                 return answer;
             }
         };
@@ -345,7 +347,7 @@ impl Store for LogStore {
     async fn stat(&self, key: &str) -> Result<Option<ObjectMeta>> {
         let start = Instant::now();
         let answer = self.inner.stat(key).await;
-        self.note(Method::Size, key, None, start, &answer, |_| 0);
+        self.note(RequestMethod::Size, key, None, start, &answer, |_| 0);
         answer
     }
 
@@ -362,7 +364,7 @@ impl Store for LogStore {
                 None => Ok(Some(())),
             };
             // However many requests it took: one line when it ends.
-            self.note(Method::List, &prefix, None, start, &answer, |()| count);
+            self.note(RequestMethod::List, &prefix, None, start, &answer, |()| count);
             answer.err().map(|e| (Err(e), None))
         });
         entries.boxed()
@@ -371,35 +373,35 @@ impl Store for LogStore {
     async fn put(&self, key: &str, value: Bytes, when: Condition) -> Result<Put> {
         let (start, length) = (Instant::now(), u64_of(value.len()));
         let answer = self.inner.put(key, value, when).await.map(|put| put.is_done().then_some(()));
-        self.note(Method::Put, key, None, start, &answer, |()| length);
+        self.note(RequestMethod::Put, key, None, start, &answer, |()| length);
         answer.map(|done| if done.is_some() { Put::Done } else { Put::Refused })
     }
 
     async fn delete(&self, key: &str) -> Result<()> {
         let start = Instant::now();
         let answer = self.inner.delete(key).await.map(Some);
-        self.note(Method::Delete, key, None, start, &answer, |()| 0);
+        self.note(RequestMethod::Delete, key, None, start, &answer, |()| 0);
         answer.map(|_| ())
     }
 
     async fn delete_unchanged(&self, key: &str, state: &ObjectMeta) -> Result<Put> {
         let start = Instant::now();
         let answer = self.inner.delete_unchanged(key, state).await.map(Some);
-        self.note(Method::Delete, key, None, start, &answer, |_| 0);
+        self.note(RequestMethod::Delete, key, None, start, &answer, |_| 0);
         answer.map(|done| done.unwrap_or(Put::Refused))
     }
 
     async fn delete_prefix(&self, prefix: &str) -> Result<()> {
         let start = Instant::now();
         let answer = self.inner.delete_prefix(prefix).await.map(Some);
-        self.note(Method::Delete, &join(prefix, ""), None, start, &answer, |()| 0);
+        self.note(RequestMethod::Delete, &join(prefix, ""), None, start, &answer, |()| 0);
         answer.map(|_| ())
     }
 
     async fn copy_object(&self, from: &str, to: &str) -> Result<()> {
         let start = Instant::now();
         let answer = self.inner.copy_object(from, to).await.map(Some);
-        self.note(Method::Put, to, None, start, &answer, |()| 0);
+        self.note(RequestMethod::Put, to, None, start, &answer, |()| 0);
         answer.map(|_| ())
     }
 
@@ -421,7 +423,7 @@ impl Direct for LogStore {
                 Ok(Some(Box::new(LogObject { object, key: key.to_owned(), store: self.clone() })))
             }
             answer => {
-                self.note(Method::Get, key, None, start, &answer, |object| object.size());
+                self.note(RequestMethod::Get, key, None, start, &answer, |object| object.size());
                 answer
             }
         }
@@ -431,7 +433,9 @@ impl Direct for LogStore {
         let Some(direct) = self.inner.direct() else { return Err(unwritable(self, key)) };
         let start = Instant::now();
         let answer = direct.put(key, parts, when).map(|put| put.is_done().then_some(()));
-        self.note(Method::Put, key, None, start, &answer, |()| parts.iter().map(|p| u64_of(p.len())).sum());
+        self.note(RequestMethod::Put, key, None, start, &answer, |()| {
+            parts.iter().map(|p| u64_of(p.len())).sum()
+        });
         answer.map(|done| if done.is_some() { Put::Done } else { Put::Refused })
     }
 
@@ -439,7 +443,7 @@ impl Direct for LogStore {
         let Some(direct) = self.inner.direct() else { return Err(unwritable(self, key)) };
         let start = Instant::now();
         let answer = direct.delete(key).map(Some);
-        self.note(Method::Delete, key, None, start, &answer, |()| 0);
+        self.note(RequestMethod::Delete, key, None, start, &answer, |()| 0);
         answer.map(|_| ())
     }
 }
@@ -461,7 +465,7 @@ impl DirectObject for LogObject {
         let length = u64_of(buf.len());
         let range = (length != self.size()).then(|| ByteRange::span(offset, length));
         let answer = self.object.read_at(offset, buf).map(Some);
-        self.store.note(Method::Get, &self.key, range, start, &answer, |()| length);
+        self.store.note(RequestMethod::Get, &self.key, range, start, &answer, |()| length);
         answer.map(|_| ())
     }
 

@@ -152,7 +152,7 @@ impl RetryStore {
 }
 
 /// A listing under way.
-struct Walk<'a> {
+struct RetriedListing<'a> {
     entries: BoxStream<'a, Result<Entry>>,
     prefix: String,
     options: ListOptions,
@@ -299,7 +299,7 @@ impl Store for RetryStore {
 
     /// Resumes a listing where it broke off, as long as it came in order; else the fault is passed on.
     fn list_opts(&self, prefix: &str, options: &ListOptions) -> BoxStream<'_, Result<Entry>> {
-        let walk = Walk {
+        let walk = RetriedListing {
             entries: self.inner.list_opts(prefix, options),
             prefix: prefix.to_owned(),
             options: options.clone(),

@@ -20,7 +20,7 @@ use bytes::Bytes;
 use futures::stream::{BoxStream, StreamExt};
 
 use super::directory::{self, Record};
-pub use super::directory::{Arrangement, Form};
+pub use super::directory::{Arrangement, ZipForm};
 use crate::error::{Error, Result};
 use crate::num::{u64_of, usize_of};
 use crate::store::list::{failed, of_sorted};
@@ -40,7 +40,7 @@ const MAX_JOINED: u64 = 1 << 20;
 pub struct ZipCreateStore {
     path: PathBuf,
     file: Arc<File>,
-    form: Form,
+    form: ZipForm,
     state: Mutex<ArchiveState>,
 }
 
@@ -57,12 +57,12 @@ struct ArchiveState {
 /// An entry, and the number of the put that brought it, which is its tag.
 #[derive(Clone)]
 struct StoredEntry {
-    content: Content,
+    content: EntryContent,
     put: u64,
 }
 
 #[derive(Clone)]
-enum Content {
+enum EntryContent {
     InMemory(Bytes),
     Written { record: Record, start: u64 },
 }
@@ -74,8 +74,8 @@ impl StoredEntry {
 
     fn size(&self) -> u64 {
         match &self.content {
-            Content::InMemory(bytes) => u64_of(bytes.len()),
-            Content::Written { record, .. } => record.size,
+            EntryContent::InMemory(bytes) => u64_of(bytes.len()),
+            EntryContent::Written { record, .. } => record.size,
         }
     }
 }
@@ -89,11 +89,11 @@ fn is_document(key: &str) -> bool {
 impl ZipCreateStore {
     /// Begins the archive `path`, which must not exist; the folders it lies in are made.
     pub fn create(path: impl Into<PathBuf>) -> Result<Self> {
-        Self::create_as(path, Form::default())
+        Self::create_as(path, ZipForm::default())
     }
 
     /// The same, in a form of its own.
-    pub fn create_as(path: impl Into<PathBuf>, form: Form) -> Result<Self> {
+    pub fn create_as(path: impl Into<PathBuf>, form: ZipForm) -> Result<Self> {
         let path = path.into();
         let place = |e: Error| e.with_store(path.display());
         if path.symlink_metadata().is_ok() {
@@ -123,7 +123,7 @@ impl ZipCreateStore {
             return Ok(Put::Refused);
         }
         let content = match is_document(key) && !self.form.in_order {
-            true => Content::InMemory(parts.concat().into()),
+            true => EntryContent::InMemory(parts.concat().into()),
             false => self.append(key, parts)?,
         };
         let mut state = self.lock();
@@ -138,7 +138,7 @@ impl ZipCreateStore {
     }
 
     /// Writes an entry to a place of its own, so that several can be written at once.
-    fn append(&self, key: &str, parts: &[&[u8]]) -> Result<Content> {
+    fn append(&self, key: &str, parts: &[&[u8]]) -> Result<EntryContent> {
         let mut crc = crc32fast::Hasher::new();
         parts.iter().for_each(|part| crc.update(part));
         let size = parts.iter().fold(0u64, |sum, part| sum.saturating_add(u64_of(part.len())));
@@ -157,7 +157,7 @@ impl ZipCreateStore {
                 at = at.saturating_add(u64_of(part.len()));
             }
         }
-        Ok(Content::Written { record, start })
+        Ok(EntryContent::Written { record, start })
     }
 
     /// Takes the next place in the file for an entry, and says where its data begin.
@@ -187,8 +187,8 @@ impl ZipCreateStore {
 
     fn read(&self, held: &StoredEntry, range: Option<ByteRange>) -> Result<Bytes> {
         match &held.content {
-            Content::InMemory(bytes) => slice(bytes, range),
-            Content::Written { record, start } => {
+            EntryContent::InMemory(bytes) => slice(bytes, range),
+            EntryContent::Written { record, start } => {
                 let (offset, length) = match range {
                     Some(range) => range.resolve(record.size)?,
                     None => (0, record.size),
@@ -215,8 +215,8 @@ impl ZipCreateStore {
         let mut records = Vec::with_capacity(state.entries.len());
         for (key, held) in &state.entries {
             let record = match &held.content {
-                Content::Written { record, .. } => record.clone(),
-                Content::InMemory(bytes) => {
+                EntryContent::Written { record, .. } => record.clone(),
+                EntryContent::InMemory(bytes) => {
                     let header = state.end.saturating_add(u64_of(tail.len()));
                     let record = Record { header, size: u64_of(bytes.len()), crc: crc32fast::hash(bytes) };
                     tail.extend_from_slice(&directory::local_header(key, &record, &self.form)?);
@@ -262,15 +262,15 @@ impl ZipCreateStore {
     fn arrange(&self, state: &ArchiveState, arrangement: Arrangement) -> Result<Temporary> {
         let (temporary, file) = Temporary::create(folder_of(&self.path))?;
         let root = state.entries.get("zarr.json").map(|held| self.read(held, None)).transpose()?;
-        let form = Form { comment: (arrangement.comment)(root.as_deref()), ..self.form.clone() };
+        let form = ZipForm { comment: (arrangement.comment)(root.as_deref()), ..self.form.clone() };
         let mut entries: Vec<(&String, &StoredEntry)> = state.entries.iter().collect();
         entries.sort_by_key(|(key, _)| (arrangement.place)(key));
         let mut records = Vec::with_capacity(entries.len());
         let mut end = 0u64;
         for (key, held) in entries {
             let crc = match &held.content {
-                Content::Written { record, .. } => record.crc,
-                Content::InMemory(bytes) => crc32fast::hash(bytes),
+                EntryContent::Written { record, .. } => record.crc,
+                EntryContent::InMemory(bytes) => crc32fast::hash(bytes),
             };
             let record = Record { header: end, size: held.size(), crc };
             let local = directory::local_header(key, &record, &form)?;
@@ -331,7 +331,7 @@ impl EntryWriter<'_> {
         state.allows(&self.key, &Condition::Always).map_err(place)?;
         state.puts += 1;
         let (put, start) = (state.puts, self.start);
-        let content = Content::Written { record: self.record.clone(), start };
+        let content = EntryContent::Written { record: self.record.clone(), start };
         state.entries.insert(self.key.clone(), StoredEntry { content, put });
         Ok(())
     }
@@ -450,7 +450,7 @@ impl Store for ZipCreateStore {
 impl Direct for ZipCreateStore {
     fn open(&self, key: &str) -> Result<Option<Box<dyn DirectObject>>> {
         match self.held(key).map_err(|e| e.with_store(self))? {
-            Some(held) => Ok(Some(Box::new(Opened { held, file: Arc::clone(&self.file) }))),
+            Some(held) => Ok(Some(Box::new(ExistingEntry { held, file: Arc::clone(&self.file) }))),
             None => Ok(None),
         }
     }
@@ -472,12 +472,12 @@ impl Direct for ZipCreateStore {
 }
 
 /// An entry of the archive as it was when it was opened.
-struct Opened {
+struct ExistingEntry {
     held: StoredEntry,
     file: Arc<File>,
 }
 
-impl DirectObject for Opened {
+impl DirectObject for ExistingEntry {
     fn size(&self) -> u64 {
         self.held.size()
     }
@@ -485,8 +485,8 @@ impl DirectObject for Opened {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         let span = ByteRange::span(offset, u64_of(buf.len()));
         match &self.held.content {
-            Content::InMemory(bytes) => buf.copy_from_slice(&slice(bytes, Some(span))?),
-            Content::Written { record, start } => {
+            EntryContent::InMemory(bytes) => buf.copy_from_slice(&slice(bytes, Some(span))?),
+            EntryContent::Written { record, start } => {
                 span.resolve(record.size)?;
                 read_exact_at(&self.file, buf, start.saturating_add(offset))?;
             }
@@ -500,8 +500,8 @@ impl DirectObject for Opened {
 
     fn as_bytes(&self) -> Option<&[u8]> {
         match &self.held.content {
-            Content::InMemory(bytes) => Some(bytes),
-            Content::Written { .. } => None,
+            EntryContent::InMemory(bytes) => Some(bytes),
+            EntryContent::Written { .. } => None,
         }
     }
 }

@@ -25,7 +25,7 @@ const LOCAL: u64 = 30;
 
 /// One file of the archive.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct ZipEntry {
     /// Where its local header begins.
     pub(super) header: u64,
     /// Where what comes after it begins.
@@ -45,7 +45,7 @@ pub(super) struct Entry {
     pub(super) data: OnceLock<u64>,
 }
 
-impl Entry {
+impl ZipEntry {
     /// The length of its local header without extra fields.
     pub(super) fn local(&self) -> u64 {
         LOCAL.saturating_add(self.name.0.into())
@@ -53,12 +53,12 @@ impl Entry {
 }
 
 /// Names and entries.
-pub(super) type Entries = Vec<(Box<str>, Entry)>;
+pub(super) type Entries = Vec<(Box<str>, ZipEntry)>;
 
 /// Where the central directory lies, and by how much all offsets are shifted because something stands before the
 /// archive.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Location {
+pub(super) struct DirectoryLocation {
     pub(super) start: u64,
     pub(super) length: u64,
     shift: u64,
@@ -90,7 +90,7 @@ fn is_at(b: &[u8], at: usize, word: &[u8]) -> bool {
 }
 
 /// Finds the central directory by the last bytes of an archive of `size` bytes.
-pub(super) fn locate(tail: &[u8], size: u64) -> Result<Location> {
+pub(super) fn locate(tail: &[u8], size: u64) -> Result<DirectoryLocation> {
     let base = size.saturating_sub(u64_of(tail.len()));
     let ends = |exact: bool| {
         (0..tail.len().saturating_sub(21)).rev().find(|&at| {
@@ -135,7 +135,7 @@ pub(super) fn locate(tail: &[u8], size: u64) -> Result<Location> {
     let start = base.checked_add(u64_of(directory_end)).and_then(|e| e.checked_sub(length));
     let shift = start.and_then(|s| s.checked_sub(offset));
     match (start, shift) {
-        (Some(start), Some(shift)) => Ok(Location { start, length, shift, count, zip64, comment }),
+        (Some(start), Some(shift)) => Ok(DirectoryLocation { start, length, shift, count, zip64, comment }),
         _ => Err(damaged("its end record points outside")),
     }
 }
@@ -143,7 +143,7 @@ pub(super) fn locate(tail: &[u8], size: u64) -> Result<Location> {
 /// Reads the central directory: names and entries, sorted by name, and apart from them the entries whose names are no
 /// keys. Of several entries of one name the last counts, as it does for the tools that append to archives. Folders are
 /// left out.
-pub(super) fn read(bytes: &[u8], location: &Location) -> Result<(Entries, Entries)> {
+pub(super) fn read(bytes: &[u8], location: &DirectoryLocation) -> Result<(Entries, Entries)> {
     let mut out = Entries::new();
     let mut strange = Entries::new();
     let mut starts = Vec::new();
@@ -188,7 +188,10 @@ pub(super) fn read(bytes: &[u8], location: &Location) -> Result<(Entries, Entrie
 }
 
 /// One record: its name, an error if that cannot be a key, the entry, and how long the record is.
-fn record(rest: &[u8], location: &Location) -> Option<(std::result::Result<Box<str>, String>, Entry, usize)> {
+fn record(
+    rest: &[u8],
+    location: &DirectoryLocation,
+) -> Option<(std::result::Result<Box<str>, String>, ZipEntry, usize)> {
     let flags = u16_at(rest, 8)?;
     let [name_length, extra_length, comment_length] =
         [u16_at(rest, 28)?, u16_at(rest, 30)?, u16_at(rest, 32)?].map(usize::from);
@@ -226,7 +229,7 @@ fn record(rest: &[u8], location: &Location) -> Option<(std::result::Result<Box<s
         Some(name) => Ok(Box::from(name)),
         None => Err(String::from_utf8_lossy(name).into_owned()),
     };
-    let entry = Entry {
+    let entry = ZipEntry {
         header,
         end: location.start,
         packed,
@@ -251,7 +254,7 @@ pub(super) struct Record {
 
 /// How an archive is written.
 #[derive(Debug, Clone, Default)]
-pub struct Form {
+pub struct ZipForm {
     /// Every size and offset is kept in 64 bits, also those that would fit into fewer.
     pub zip64: bool,
     /// The comment of the archive.
@@ -322,7 +325,7 @@ fn shared(name: &str, record: &Record, sizes: [[u8; 4]; 2], long: bool) -> Resul
 }
 
 /// What stands before the data of an entry.
-pub(super) fn local_header(name: &str, record: &Record, form: &Form) -> Result<Vec<u8>> {
+pub(super) fn local_header(name: &str, record: &Record, form: &ZipForm) -> Result<Vec<u8>> {
     let mut long = Vec::new();
     let sizes = [(); 2].map(|()| short(record.size, &mut long, form.zip64));
     let extra = zip64(&long)?;
@@ -331,7 +334,7 @@ pub(super) fn local_header(name: &str, record: &Record, form: &Form) -> Result<V
 }
 
 /// The central directory and the end records of an archive whose directory begins at `start`.
-pub(super) fn write(entries: &[(&str, Record)], start: u64, form: &Form) -> Result<Vec<u8>> {
+pub(super) fn write(entries: &[(&str, Record)], start: u64, form: &ZipForm) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     let count = u64_of(entries.len());
     for (name, record) in entries {

@@ -18,12 +18,12 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 
-use self::directory::{Entries, Entry, Location, MAX_DIRECTORY, TAIL, u32_at};
+use self::directory::{DirectoryLocation, Entries, MAX_DIRECTORY, TAIL, ZipEntry, u32_at};
 use super::list::of_sorted;
 use super::memory::slice;
 use super::{
-    ByteRange, Direct, DirectObject, Entry as ListEntry, GetOptions, ListOptions, Object, ObjectMeta,
-    ObjectStream, SharedStore, Site, Store, StoreExt, StoreFacts, check_key, check_prefix, stream,
+    ByteRange, Direct, DirectObject, Entry, GetOptions, ListOptions, Object, ObjectMeta, ObjectStream,
+    SharedStore, Site, Store, StoreExt, StoreFacts, check_key, check_prefix, stream,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::num::{u64_of, usize_of};
@@ -90,12 +90,12 @@ impl ZipStore {
             Err(e) if e.kind() == ErrorKind::Conflict => Self::read(&inner, key).await,
             opened => opened,
         };
-        let Some(Opened { entries: (entries, strange), location, file, state }) =
+        let Some(OpenedArchive { entries: (entries, strange), location, file, state }) =
             opened.map_err(|e| e.with_key(key).with_store(&inner))?
         else {
             return Ok(None);
         };
-        let Location { comment, zip64, .. } = location;
+        let DirectoryLocation { comment, zip64, .. } = location;
         let (key, kept) = (key.to_owned(), Mutex::default());
         let archive = Self { inner, key, state, entries, comment, zip64, strange, file, kept };
         // A damaged name that is no key any more would make a chunk a missing one.
@@ -135,7 +135,7 @@ impl ZipStore {
         all.into_iter().map(|(_, entry)| entry).collect()
     }
 
-    async fn read(inner: &SharedStore, key: &str) -> Result<Option<Opened>> {
+    async fn read(inner: &SharedStore, key: &str) -> Result<Option<OpenedArchive>> {
         let file = match inner.direct() {
             Some(direct) => match direct.open(key)? {
                 Some(file) => Some(Arc::<dyn DirectObject>::from(file)),
@@ -180,7 +180,7 @@ impl ZipStore {
                 },
             }
         };
-        Ok(Some(Opened { entries: directory::read(&bytes, &location)?, location, file, state: meta }))
+        Ok(Some(OpenedArchive { entries: directory::read(&bytes, &location)?, location, file, state: meta }))
     }
 
     /// The one folder that the archive was made of, if that is so: the only one, or else the only one that is a Zarr.
@@ -202,7 +202,7 @@ impl ZipStore {
         the_only(all).or_else(|| the_only(zarrs))
     }
 
-    fn find(&self, key: &str) -> Result<Option<(u64, &Entry)>> {
+    fn find(&self, key: &str) -> Result<Option<(u64, &ZipEntry)>> {
         check_key(key)?;
         let found = self.entries.binary_search_by(|(name, _)| name.as_ref().cmp(key)).ok();
         let Some((place, (_, entry))) = found.and_then(|i| Some((i, self.entries.get(i)?))) else {
@@ -254,7 +254,7 @@ impl ZipStore {
     }
 
     /// Where the data of an entry begin, by its local header, which must be of the same name.
-    fn data_start(entry: &Entry, local: &[u8]) -> Result<u64> {
+    fn data_start(entry: &ZipEntry, local: &[u8]) -> Result<u64> {
         let lengths = u32_at(local, 26).filter(|_| local.starts_with(b"PK\x03\x04"));
         let (length, mark) = entry.name;
         let name =
@@ -274,7 +274,7 @@ impl ZipStore {
     }
 
     /// Fails if one of these entries, as far as they were not read yet, has another name in its local header.
-    async fn check_names(&self, entries: &[(Box<str>, Entry)]) -> Result<()> {
+    async fn check_names(&self, entries: &[(Box<str>, ZipEntry)]) -> Result<()> {
         let unread: Vec<_> = entries.iter().filter(|(_, e)| e.data.get().is_none()).collect();
         for some in unread.chunks(NAMES_AT_ONCE) {
             let headers: Vec<_> = some.iter().map(|(_, e)| (e.header, e.local())).collect();
@@ -290,7 +290,7 @@ impl ZipStore {
     }
 
     /// All stored bytes of an entry, in one request where its header is of the usual length.
-    async fn packed(&self, entry: &Entry) -> Result<Bytes> {
+    async fn packed(&self, entry: &ZipEntry) -> Result<Bytes> {
         if let Some(&start) = entry.data.get() {
             return Ok(self.archive(&[(start, entry.packed)]).await?.pop().unwrap_or_default());
         }
@@ -308,7 +308,7 @@ impl ZipStore {
     }
 
     /// A part of a stored entry. Where its data begin is guessed from where they end, and checked in the same round.
-    async fn part(&self, entry: &Entry, offset: u64, length: u64) -> Result<Bytes> {
+    async fn part(&self, entry: &ZipEntry, offset: u64, length: u64) -> Result<Bytes> {
         let at = |start: u64| (start.saturating_add(offset), length);
         if let Some(&start) = entry.data.get() {
             return Ok(self.archive(&[at(start)]).await?.pop().unwrap_or_default());
@@ -330,7 +330,7 @@ impl ZipStore {
     }
 
     /// The content of an entry from its stored bytes, checked.
-    fn unpack(&self, place: u64, entry: &Entry, packed: Bytes) -> Result<Bytes> {
+    fn unpack(&self, place: u64, entry: &ZipEntry, packed: Bytes) -> Result<Bytes> {
         let content = match entry.method {
             0 => packed,
             _ => {
@@ -375,7 +375,7 @@ impl ZipStore {
     }
 
     /// Where the data of an entry begin.
-    async fn start_of(&self, entry: &Entry) -> Result<u64> {
+    async fn start_of(&self, entry: &ZipEntry) -> Result<u64> {
         if let Some(&start) = entry.data.get() {
             return Ok(start);
         }
@@ -428,7 +428,7 @@ impl ZipStore {
             }
         };
         if entry.method == 0 {
-            let window = Window { file: Arc::clone(file), start, size: entry.size, crc: entry.crc };
+            let window = StoredWindow { file: Arc::clone(file), start, size: entry.size, crc: entry.crc };
             return Ok(Some(Box::new(window)));
         }
         let content = match self.kept(place) {
@@ -439,7 +439,7 @@ impl ZipStore {
                 self.unpack(place, entry, packed.into())?
             }
         };
-        Ok(Some(Box::new(Unpacked(content))))
+        Ok(Some(Box::new(UnpackedEntry(content))))
     }
 }
 
@@ -451,22 +451,22 @@ fn part_of(file: &Arc<dyn DirectObject>, offset: u64, length: u64) -> Result<Byt
 }
 
 /// What opening an archive finds.
-struct Opened {
+struct OpenedArchive {
     /// The entries, and the names of those that cannot be keys.
     entries: (Entries, Entries),
-    location: Location,
+    location: DirectoryLocation,
     file: Option<Arc<dyn DirectObject>>,
     state: ObjectMeta,
 }
 
 /// What is known of an entry, in an archive of this state.
-fn entry_meta(archive: &str, entry: &Entry) -> ObjectMeta {
+fn entry_meta(archive: &str, entry: &ZipEntry) -> ObjectMeta {
     let etag = format!("{:08x} {} {} {archive}", entry.crc, entry.size, entry.header);
     ObjectMeta::of_text(Some(etag), Some(entry.size))
 }
 
 /// Holds content against the checksum of its entry.
-fn check(entry: &Entry, content: &[u8]) -> Result<()> {
+fn check(entry: &ZipEntry, content: &[u8]) -> Result<()> {
     check_crc(entry.crc, crc32fast::hash(content))
 }
 
@@ -561,7 +561,7 @@ impl Store for ZipStore {
         }
     }
 
-    fn list_opts(&self, prefix: &str, options: &ListOptions) -> BoxStream<'_, Result<ListEntry>> {
+    fn list_opts(&self, prefix: &str, options: &ListOptions) -> BoxStream<'_, Result<Entry>> {
         let (prefix, options) = (prefix.to_owned(), options.clone());
         let listed = async move {
             check_prefix(&prefix).map_err(|e| e.with_store(self))?;
@@ -611,14 +611,14 @@ impl Direct for ZipStore {
 }
 
 /// A stored entry of an archive at hand.
-struct Window {
+struct StoredWindow {
     file: Arc<dyn DirectObject>,
     start: u64,
     size: u64,
     crc: u32,
 }
 
-impl DirectObject for Window {
+impl DirectObject for StoredWindow {
     fn size(&self) -> u64 {
         self.size
     }
@@ -646,9 +646,9 @@ impl DirectObject for Window {
 }
 
 /// A compressed entry, unpacked.
-struct Unpacked(Bytes);
+struct UnpackedEntry(Bytes);
 
-impl DirectObject for Unpacked {
+impl DirectObject for UnpackedEntry {
     fn size(&self) -> u64 {
         u64_of(self.0.len())
     }

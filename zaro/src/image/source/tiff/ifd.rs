@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::error::{Error, Result, invalid};
-use crate::image::source::file::{Handle, Input};
+use crate::image::source::file::{Handle, SourceFile};
 use crate::num;
 
 /// More bytes than this one tag cannot sensibly have.
@@ -14,7 +14,7 @@ const MAX_TAGS: u64 = 1 << 12;
 
 #[derive(Debug, Clone)]
 pub(super) struct Tiff {
-    pub(super) input: Input,
+    pub(super) input: SourceFile,
     pub(super) is_big_endian: bool,
     is_big_tiff: bool,
     first: u64,
@@ -22,7 +22,7 @@ pub(super) struct Tiff {
 
 /// A tag: where its value is, and of which kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct TagEntry {
     tag: u16,
     kind: u16,
     pub(super) count: u64,
@@ -32,7 +32,7 @@ pub(super) struct Entry {
 
 #[derive(Debug, Clone)]
 pub(super) struct Ifd {
-    entries: Vec<Entry>,
+    entries: Vec<TagEntry>,
 }
 
 fn damaged(what: &str) -> Error {
@@ -40,7 +40,7 @@ fn damaged(what: &str) -> Error {
 }
 
 impl Tiff {
-    pub(super) fn open(input: Input) -> Result<Self> {
+    pub(super) fn open(input: SourceFile) -> Result<Self> {
         let head = input.head(16)?;
         let is_big_endian = head.first() == Some(&b'M');
         let mut tiff = Self { input, is_big_endian, is_big_tiff: false, first: 0 };
@@ -79,7 +79,7 @@ impl Tiff {
         let start = at.saturating_add(head);
         let tags = count.saturating_mul(size);
         let bytes = handle.bytes(start, num::usize_of(tags)?)?;
-        let entry = |b: &[u8]| -> Option<Entry> {
+        let entry = |b: &[u8]| -> Option<TagEntry> {
             let (count, value) = if self.is_big_tiff {
                 (b.get(4..12)?, b.get(12..20)?)
             } else {
@@ -87,7 +87,7 @@ impl Tiff {
             };
             let mut field = [0; 8];
             field.get_mut(..value.len())?.copy_from_slice(value);
-            Some(Entry {
+            Some(TagEntry {
                 tag: u16::try_from(self.uint(b.get(..2)?)).ok()?,
                 kind: u16::try_from(self.uint(b.get(2..4)?)).ok()?,
                 count: self.uint(count),
@@ -123,7 +123,7 @@ impl Tiff {
         Ok(())
     }
 
-    pub(super) fn value(&self, handle: &Handle, entry: &Entry) -> Result<Vec<u8>> {
+    pub(super) fn value(&self, handle: &Handle, entry: &TagEntry) -> Result<Vec<u8>> {
         let place = |e: Error| e.within(format_args!("tag {}", entry.tag));
         let size = match entry.kind {
             1 | 2 | 6 | 7 => 1,
@@ -142,7 +142,7 @@ impl Tiff {
         handle.bytes(offset, num::usize_of(length)?).map_err(place)
     }
 
-    pub(super) fn uints(&self, handle: &Handle, entry: &Entry) -> Result<Vec<u64>> {
+    pub(super) fn uints(&self, handle: &Handle, entry: &TagEntry) -> Result<Vec<u64>> {
         let bytes = self.value(handle, entry)?;
         let width = match entry.kind {
             1 | 7 => 1,
@@ -202,7 +202,7 @@ fn float(n: u64) -> f64 {
 }
 
 impl Ifd {
-    pub(super) fn get(&self, tag: u16) -> Option<&Entry> {
+    pub(super) fn get(&self, tag: u16) -> Option<&TagEntry> {
         self.entries.iter().find(|e| e.tag == tag)
     }
 }

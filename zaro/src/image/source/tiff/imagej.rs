@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use super::ifd::{Ifd, Tiff};
 use super::layout::tag;
-use super::{File, Head, one_directory, ordered, repeated, sensible, source};
+use super::{FirstPage, TiffFile, one_directory, ordered, repeated, sensible, source};
 use crate::error::{Result, invalid};
 use crate::image::model::{Channel, Window};
 use crate::image::source::file::Handle;
-use crate::image::source::{C, Source, SourceOptions, T, X, Y, Z, stem};
+use crate::image::source::{C, ImageSource, ImageSourceOptions, T, X, Y, Z, stem};
 use crate::image::units;
 use crate::num;
 
@@ -150,7 +150,7 @@ impl Extra {
 const COMPOSITE: [[u8; 3]; 7] =
     [[255, 0, 0], [0, 255, 0], [0, 0, 255], [255, 255, 255], [0, 255, 255], [255, 0, 255], [255, 255, 0]];
 
-pub(super) fn open(file: &File, said: &Description, options: &SourceOptions) -> Result<Source> {
+pub(super) fn open(file: &TiffFile, said: &Description, options: &ImageSourceOptions) -> Result<ImageSource> {
     let first = file.first()?;
     let mut pages = file.full();
     // Macros and other programs may add pages of another size behind the stack.
@@ -188,7 +188,7 @@ pub(super) fn open(file: &File, said: &Description, options: &SourceOptions) -> 
     Ok(source)
 }
 
-fn sizes(source: &mut Source, file: &File, said: &Description) {
+fn sizes(source: &mut ImageSource, file: &TiffFile, said: &Description) {
     let unit = said.get("unit").unwrap_or_default();
     let known = units::length(unit);
     let [x, y] = file.head.resolution.map(|r| r.and_then(|(over, under)| sensible(under / over)));
@@ -228,7 +228,7 @@ fn sizes(source: &mut Source, file: &File, said: &Description) {
     }
 }
 
-fn looks(source: &mut Source, head: &Head, said: &Description) {
+fn looks(source: &mut ImageSource, head: &FirstPage, said: &Description) {
     let n = source.sizes[C];
     let names = head.imagej.names(n);
     let range = match (said.number("min"), said.number("max")) {

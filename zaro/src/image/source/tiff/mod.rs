@@ -10,8 +10,8 @@ mod planes;
 
 use std::sync::Arc;
 
-use super::file::Input;
-use super::{C, Source, SourceOptions, T, X, Y, Z, axis_letters, ome, stem};
+use super::file::SourceFile;
+use super::{C, ImageSource, ImageSourceOptions, T, X, Y, Z, axis_letters, ome, stem};
 use crate::error::{Error, Result, invalid, unsupported, usage};
 use crate::image::model::Channel;
 use crate::meta::Json;
@@ -19,24 +19,24 @@ use crate::num;
 use ifd::{Ifd, Tiff};
 use layout::{PALETTE, PageLayout, RGB, WHITE_IS_ZERO, YCBCR, tag};
 pub(super) use multi::{is_set, open_companion};
-use page::Page;
+use page::TiffPage;
 pub(super) use page::{jpeg, jpeg_size};
 use planes::{Planes, Relabelled};
 
 /// A TIFF file with all its pages.
-struct File {
+struct TiffFile {
     tiff: Arc<Tiff>,
-    pages: Vec<Page>,
+    pages: Vec<TiffPage>,
     /// Whether each page is a smaller copy of another.
     reduced: Vec<bool>,
     /// Descriptions as tifffile writes them, of the pages that have one: the first of each array.
     shaped: Vec<(usize, String)>,
-    head: Head,
+    head: FirstPage,
 }
 
 /// What the first page says of the whole.
 #[derive(Debug, Default)]
-struct Head {
+struct FirstPage {
     description: Option<String>,
     /// Pixels in a unit: numerator and denominator, along x and y.
     resolution: [Option<(f64, f64)>; 2],
@@ -44,19 +44,19 @@ struct Head {
     imagej: imagej::Extra,
 }
 
-impl File {
-    fn read(input: Input) -> Result<Self> {
+impl TiffFile {
+    fn read(input: SourceFile) -> Result<Self> {
         let tiff = Arc::new(Tiff::open(input)?);
         let mut file = Self {
             tiff: tiff.clone(),
             pages: Vec::new(),
             reduced: Vec::new(),
             shaped: Vec::new(),
-            head: Head::default(),
+            head: FirstPage::default(),
         };
         tiff.each_ifd(|handle, ifd: &Ifd| {
             if file.pages.is_empty() {
-                file.head = Head {
+                file.head = FirstPage {
                     description: tiff.text(handle, ifd, tag::DESCRIPTION)?,
                     resolution: [
                         tiff.fraction(handle, ifd, tag::X_RESOLUTION)?,
@@ -77,21 +77,21 @@ impl File {
                 Some(last) if *last.layout == layout => last.layout.clone(),
                 _ => Arc::new(layout),
             };
-            file.pages.push(Page::new(&tiff, layout, ifd)?);
+            file.pages.push(TiffPage::new(&tiff, layout, ifd)?);
             file.reduced.push(tiff.number(handle, ifd, tag::SUBFILE)?.is_some_and(|n| n & 1 == 1));
             Ok(())
         })?;
         Ok(file)
     }
 
-    fn first(&self) -> Result<&Page> {
+    fn first(&self) -> Result<&TiffPage> {
         self.pages.first().ok_or_else(|| Error::invalid("the TIFF file has no pages"))
     }
 
     /// The pages that are no smaller copies of others.
-    fn full(&self) -> Vec<Page> {
+    fn full(&self) -> Vec<TiffPage> {
         let full = self.pages.iter().zip(&self.reduced).filter(|(_, reduced)| !**reduced);
-        let full: Vec<Page> = full.map(|(page, _)| page.clone()).collect();
+        let full: Vec<TiffPage> = full.map(|(page, _)| page.clone()).collect();
         if full.is_empty() { self.pages.clone() } else { full }
     }
 
@@ -113,8 +113,8 @@ fn sensible(size: f64) -> Option<f64> {
 }
 
 /// The images of a TIFF file.
-pub(super) fn open(input: Input, options: &SourceOptions) -> Result<Vec<Source>> {
-    let file = File::read(input)?;
+pub(super) fn open(input: SourceFile, options: &ImageSourceOptions) -> Result<Vec<ImageSource>> {
+    let file = TiffFile::read(input)?;
     let description = file.head.description.clone().unwrap_or_default();
     let text = description.trim_start_matches('\u{feff}').trim_start();
     let samples = file.pages.first().map_or(1, |page| page.layout.samples);
@@ -133,22 +133,23 @@ pub(super) fn open(input: Input, options: &SourceOptions) -> Result<Vec<Source>>
 
 /// A file that says nothing of axes: pages of the same size are a stack along z. Several arrays of tifffile are told apart
 /// by their descriptions.
-fn plain(file: &File, description: &str, options: &SourceOptions) -> Result<Vec<Source>> {
+fn plain(file: &TiffFile, description: &str, options: &ImageSourceOptions) -> Result<Vec<ImageSource>> {
     if description.starts_with("Aperio") {
         return aperio(file, description, options);
     }
-    let mut series: Vec<(Option<&str>, Vec<Page>)> = Vec::new();
+    let mut series: Vec<(Option<&str>, Vec<TiffPage>)> = Vec::new();
     if file.shaped.len() > 1 {
         for (i, (begin, text)) in file.shaped.iter().enumerate() {
             let end = file.shaped.get(i.saturating_add(1)).map_or(file.pages.len(), |(next, _)| *next);
             let pages = file.pages.iter().zip(&file.reduced).take(end).skip(*begin);
-            let full: Vec<Page> = pages.filter(|(_, reduced)| !**reduced).map(|(p, _)| p.clone()).collect();
+            let full: Vec<TiffPage> =
+                pages.filter(|(_, reduced)| !**reduced).map(|(p, _)| p.clone()).collect();
             if !full.is_empty() {
                 series.push((Some(text), full));
             }
         }
     }
-    let alike = |a: &Page, b: &Page| {
+    let alike = |a: &TiffPage, b: &TiffPage| {
         let (a, b) = (&a.layout, &b.layout);
         (a.width, a.height, a.samples, &a.data_type, a.is_planar, a.photometric)
             == (b.width, b.height, b.samples, &b.data_type, b.is_planar, b.photometric)
@@ -190,7 +191,7 @@ fn plain(file: &File, description: &str, options: &SourceOptions) -> Result<Vec<
 }
 
 /// Sizes along y and x, in micrometers.
-fn set_pixel_size(source: &mut Source, [y, x]: [Option<f64>; 2]) {
+fn set_pixel_size(source: &mut ImageSource, [y, x]: [Option<f64>; 2]) {
     (source.scale[Y], source.scale[X]) = (y, x);
     source.units[Y] = y.map(|_| "micrometer".to_owned());
     source.units[X] = x.map(|_| "micrometer".to_owned());
@@ -198,13 +199,13 @@ fn set_pixel_size(source: &mut Source, [y, x]: [Option<f64>; 2]) {
 
 /// A slide as scanners of Aperio write it (`.svs`): the slide, a thumbnail, smaller levels, a label, a picture of the whole
 /// glass. The slide is taken, and its planes in depth, which are as large.
-fn aperio(file: &File, description: &str, options: &SourceOptions) -> Result<Vec<Source>> {
+fn aperio(file: &TiffFile, description: &str, options: &ImageSourceOptions) -> Result<Vec<ImageSource>> {
     let first = file.first()?;
-    let same = |page: &Page| {
+    let same = |page: &TiffPage| {
         let (a, b) = (&page.layout, &first.layout);
         (a.width, a.height, a.is_tiled, a.samples) == (b.width, b.height, b.is_tiled, b.samples)
     };
-    let pages: Vec<Page> = file.pages.iter().filter(|page| same(page)).cloned().collect();
+    let pages: Vec<TiffPage> = file.pages.iter().filter(|page| same(page)).cloned().collect();
     let left_out = file.pages.len().saturating_sub(pages.len());
     let n = num::u64_of(pages.len());
     let name = stem(&file.tiff.input.path);
@@ -224,7 +225,7 @@ fn aperio(file: &File, description: &str, options: &SourceOptions) -> Result<Vec
 }
 
 /// The same image, with its channels along `axis`, which is t or z and of length one.
-fn with_samples_along(source: Source, axis: usize) -> Source {
+fn with_samples_along(source: ImageSource, axis: usize) -> ImageSource {
     let mut turned = source.clone();
     let mut map = [Some(T), Some(C), Some(Z)];
     for (place, size, declared, from) in [(axis, source.sizes[C], true, Some(C)), (C, 1, false, None)] {
@@ -243,10 +244,10 @@ fn with_samples_along(source: Source, axis: usize) -> Source {
 /// A source of these pages, in the order t, c, z; `tcz` counts pages, not samples.
 fn source(
     name: String,
-    pages: Vec<Option<Page>>,
+    pages: Vec<Option<TiffPage>>,
     [t, c, z]: [u64; 3],
-    options: &SourceOptions,
-) -> Result<Source> {
+    options: &ImageSourceOptions,
+) -> Result<ImageSource> {
     let first = pages.iter().flatten().next();
     let first = first.ok_or_else(|| Error::invalid("the TIFF file has none of the image's planes"))?;
     let layout = first.layout.clone();
@@ -260,7 +261,7 @@ fn source(
     let is_rgb = colors.is_some() || (matches!(layout.photometric, RGB | YCBCR) && samples >= 3);
     let sizes = [t, channels, z, layout.height, layout.width];
     let planes = Planes::new(pages, [t, c, z], layout.clone(), colors)?;
-    let mut source = Source::new(name, sizes, data_type, Arc::new(planes));
+    let mut source = ImageSource::new(name, sizes, data_type, Arc::new(planes));
     source.is_rgb = is_rgb && c == 1;
     if source.is_rgb {
         source.channels = rgb_channels(samples, layout.has_alpha || samples == 4);
@@ -299,7 +300,7 @@ pub(super) fn rgb_channels(samples: u64, has_alpha: bool) -> Vec<Channel> {
 
 /// The same image with other names for its axes, in the order t, c, z, y, x of those that are longer than one. Where a
 /// page has several `samples`, those are the channels, and the names are those of the pages.
-fn relabel(source: Source, axes: &str, samples: u64) -> Result<Source> {
+fn relabel(source: ImageSource, axes: &str, samples: u64) -> Result<ImageSource> {
     let stays = |axis: &usize| samples > 1 && *axis == C;
     let mut places = axis_letters(axes)?;
     places.retain(|axis| !stays(axis));
@@ -367,7 +368,7 @@ fn described(description: &str) -> Option<(Vec<u64>, Option<Vec<char>>)> {
 
 impl Shaped {
     /// `None` if there is nothing of the kind, or it does not fit the pages.
-    fn parse(description: &str, pages: &[Page]) -> Result<Option<Self>> {
+    fn parse(description: &str, pages: &[TiffPage]) -> Result<Option<Self>> {
         let Some((shape, axes)) = described(description) else { return Ok(None) };
         let Some(layout) = pages.first().map(|page| &page.layout) else { return Ok(None) };
         let (h, w, s) = (layout.height, layout.width, layout.samples);
@@ -412,7 +413,7 @@ impl Shaped {
     }
 
     /// The pages in the order t, c, z, and how many there are of each.
-    fn lay_out(&self, pages: Vec<Page>) -> Result<(Vec<Option<Page>>, [u64; 3])> {
+    fn lay_out(&self, pages: Vec<TiffPage>) -> Result<(Vec<Option<TiffPage>>, [u64; 3])> {
         let wanted = num::product(&self.lead)?;
         let pages = if num::u64_of(pages.len()) == wanted { pages } else { one_directory(&pages, wanted)? };
         let dims: Vec<(usize, u64)> =
@@ -457,20 +458,21 @@ impl Shaped {
 
 /// The pages in the order t, c, z, of which there are so many each; `number` says where one is among them.
 fn ordered(
-    pages: &[Page],
+    pages: &[TiffPage],
     [ts, cs, zs]: [u64; 3],
     number: impl Fn([u64; 3]) -> u64,
-) -> Result<Vec<Option<Page>>> {
+) -> Result<Vec<Option<TiffPage>>> {
     let at = |t: u64| (0..cs).flat_map(move |c| (0..zs).map(move |z| [t, c, z]));
     let page = |at: [u64; 3]| Ok(pages.get(num::usize_of(number(at))?).cloned());
     (0..ts).flat_map(at).map(page).collect()
 }
 
 /// The pages of a stack that has one directory for all: one after the other in the file.
-fn one_directory(pages: &[Page], wanted: u64) -> Result<Vec<Page>> {
+fn one_directory(pages: &[TiffPage], wanted: u64) -> Result<Vec<TiffPage>> {
     let there = num::u64_of(pages.len());
     let fault = || invalid!("the file says it has {wanted} planes, but has {there} directories");
-    let ([first], Some(bytes)) = (pages, pages.first().map(Page::contiguous).transpose()?.flatten()) else {
+    let ([first], Some(bytes)) = (pages, pages.first().map(TiffPage::contiguous).transpose()?.flatten())
+    else {
         return Err(fault());
     };
     let end = wanted.checked_mul(bytes).and_then(|n| n.checked_add(first.start().ok()?)).ok_or_else(fault)?;

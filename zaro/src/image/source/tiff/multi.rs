@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::page::Page;
-use super::{File, repeated, source};
+use super::page::TiffPage;
+use super::{TiffFile, repeated, source};
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::image::model::Channel;
-use crate::image::source::file::Input;
-use crate::image::source::{C, Source, SourceOptions, T, X, Y, Z, ome, stem};
+use crate::image::source::file::SourceFile;
+use crate::image::source::{C, ImageSource, ImageSourceOptions, T, X, Y, Z, ome, stem};
 use crate::image::units;
 use crate::num;
 
@@ -18,16 +18,16 @@ const MAX_PLANES: u64 = 1 << 24;
 
 /// The files that the document speaks of.
 struct Files {
-    own: Arc<Vec<Page>>,
+    own: Arc<Vec<TiffPage>>,
     own_name: String,
     own_uuid: Option<String>,
     folder: std::path::PathBuf,
-    opened: HashMap<String, Option<Arc<Vec<Page>>>>,
+    opened: HashMap<String, Option<Arc<Vec<TiffPage>>>>,
 }
 
 impl Files {
     /// The pages of the file of a block; `None` if it is not there.
-    fn pages(&mut self, block: &ome::Block) -> Result<Option<Arc<Vec<Page>>>> {
+    fn pages(&mut self, block: &ome::TiffBlock) -> Result<Option<Arc<Vec<TiffPage>>>> {
         let is_own = match (&block.uuid, &self.own_uuid) {
             (Some(a), Some(b)) if a.eq_ignore_ascii_case(b) => true,
             _ => block.file.as_ref().is_none_or(|name| *name == self.own_name),
@@ -45,8 +45,10 @@ impl Files {
             return Err(unsupported!("OME-XML that names files in other folders is not supported: {name:?}"));
         }
         let path = self.folder.join(&name);
-        let found = match Input::open(&path) {
-            Ok(input) => Some(Arc::new(File::read(input).map_err(|e| e.with_store(path.display()))?.pages)),
+        let found = match SourceFile::open(&path) {
+            Ok(input) => {
+                Some(Arc::new(TiffFile::read(input).map_err(|e| e.with_store(path.display()))?.pages))
+            }
             Err(e) if e.is_not_found() => None,
             Err(e) => return Err(e),
         };
@@ -56,7 +58,10 @@ impl Files {
 }
 
 /// The images of a companion file (`.companion.ome`), which is OME-XML and nothing else.
-pub(in super::super) fn open_companion(input: Input, options: &SourceOptions) -> Result<Vec<Source>> {
+pub(in super::super) fn open_companion(
+    input: SourceFile,
+    options: &ImageSourceOptions,
+) -> Result<Vec<ImageSource>> {
     let path = input.path.clone();
     let text = companion(input)?;
     let text = text.trim_start_matches('\u{feff}').trim_start();
@@ -67,7 +72,7 @@ pub(in super::super) fn open_companion(input: Input, options: &SourceOptions) ->
 }
 
 /// The images of an OME-TIFF file and those that belong to it.
-pub(super) fn open(file: File, text: &str, options: &SourceOptions) -> Result<Vec<Source>> {
+pub(super) fn open(file: TiffFile, text: &str, options: &ImageSourceOptions) -> Result<Vec<ImageSource>> {
     let path = file.tiff.input.path.clone();
     let full = file.full();
     open_pages(&path, file.pages, full, text, options)
@@ -77,11 +82,11 @@ pub(super) fn open(file: File, text: &str, options: &SourceOptions) -> Result<Ve
 /// copies.
 fn open_pages(
     path: &Path,
-    pages: Vec<Page>,
-    full: Vec<Page>,
+    pages: Vec<TiffPage>,
+    full: Vec<TiffPage>,
     text: &str,
-    options: &SourceOptions,
-) -> Result<Vec<Source>> {
+    options: &ImageSourceOptions,
+) -> Result<Vec<ImageSource>> {
     let folder = path.parent().map(Path::to_owned).unwrap_or_default();
     let mut xml: Arc<str> = text.into();
     let mut document = ome::parse(&xml)?;
@@ -89,7 +94,7 @@ fn open_pages(
     if let Some(elsewhere) = document.elsewhere.clone().filter(|_| document.images.is_empty()) {
         let name = Path::new(&elsewhere).file_name().unwrap_or_default();
         let place = folder.join(name);
-        let input = Input::open(&place).map_err(|e| e.within("the OME-XML is in another file"))?;
+        let input = SourceFile::open(&place).map_err(|e| e.within("the OME-XML is in another file"))?;
         xml = companion(input).map_err(|e| e.with_store(place.display()))?.into();
         document = ome::parse(&xml)?;
     }
@@ -120,11 +125,11 @@ fn open_pages(
 
 /// Whether the OME-TIFF file at `path` says that all of `files` are of its set.
 pub(in super::super) fn is_set(path: &Path, files: &[std::path::PathBuf]) -> Result<bool> {
-    let input = Input::open(path)?;
+    let input = SourceFile::open(path)?;
     if !matches!(input.head(2)?.as_slice(), b"II" | b"MM") {
         return Ok(false);
     }
-    let Some(text) = File::read(input)?.head.description.filter(|text| ome::is_ome(text)) else {
+    let Some(text) = TiffFile::read(input)?.head.description.filter(|text| ome::is_ome(text)) else {
         return Ok(false);
     };
     let document = ome::parse(&text)?;
@@ -138,9 +143,9 @@ pub(in super::super) fn is_set(path: &Path, files: &[std::path::PathBuf]) -> Res
 }
 
 /// The document of a set: a companion file, or another TIFF file.
-fn companion(input: Input) -> Result<String> {
+fn companion(input: SourceFile) -> Result<String> {
     if matches!(input.head(2)?.as_slice(), b"II" | b"MM") {
-        return File::read(input)?
+        return TiffFile::read(input)?
             .head
             .description
             .ok_or_else(|| Error::invalid("there is no OME-XML in it"));
@@ -149,18 +154,18 @@ fn companion(input: Input) -> Result<String> {
 }
 
 fn one(
-    image: &ome::Image,
+    image: &ome::OmeImage,
     name: String,
     files: &mut Files,
-    full: &[Page],
+    full: &[TiffPage],
     xml: &Arc<str>,
     only: bool,
-    options: &SourceOptions,
-) -> Result<Source> {
+    options: &ImageSourceOptions,
+) -> Result<ImageSource> {
     let [ts, cs, zs, ys, xs] = image.sizes;
     // How many channels are samples of one page: what the channels say, else the pages.
     let said = image.channels.first().map_or(1, |c| c.samples);
-    let samples = match files.pages(image.blocks.first().unwrap_or(&ome::Block::default()))? {
+    let samples = match files.pages(image.blocks.first().unwrap_or(&ome::TiffBlock::default()))? {
         Some(pages) => {
             let ifd = image.blocks.first().and_then(|b| b.ifd).unwrap_or(0);
             let page = pages.get(num::usize_of(ifd)?).or(pages.first());
@@ -177,15 +182,15 @@ fn one(
     if count > MAX_PLANES {
         return Err(unsupported!("images of {count} planes are not supported"));
     }
-    let mut planes: Vec<Option<Page>> = vec![None; num::usize_of(count)?];
+    let mut planes: Vec<Option<TiffPage>> = vec![None; num::usize_of(count)?];
     let order = order(&image.order)?;
-    let whole = [ome::Block::default()];
+    let whole = [ome::TiffBlock::default()];
     let blocks = if image.blocks.is_empty() { &whole[..] } else { &image.blocks };
     let mut absent = Vec::new();
     for block in blocks {
         let pages = files.pages(block)?;
         // Without smaller copies, if the document leaves the pages to us.
-        let listed: &[Page] = match &pages {
+        let listed: &[TiffPage] = match &pages {
             Some(pages) if block.ifd.is_none() && only && Arc::ptr_eq(pages, &files.own) => full,
             Some(pages) => pages,
             None => {
@@ -236,7 +241,7 @@ fn one(
     Ok(source)
 }
 
-fn missing_planes(planes: &[Option<Page>], groups: u64, zs: u64, absent: &[String]) -> Error {
+fn missing_planes(planes: &[Option<TiffPage>], groups: u64, zs: u64, absent: &[String]) -> Error {
     let mut names = Vec::new();
     for (i, plane) in planes.iter().enumerate() {
         if plane.is_none() && names.len() < 5 {
@@ -279,7 +284,7 @@ fn step(at: &mut [u64; 3], tcz: [u64; 3], order: [usize; 3]) {
     }
 }
 
-fn describe(source: &mut Source, image: &ome::Image, samples: u64) {
+fn describe(source: &mut ImageSource, image: &ome::OmeImage, samples: u64) {
     for (axis, (size, unit)) in [(Z, &image.z), (Y, &image.y), (X, &image.x)] {
         let unit = unit.as_deref().unwrap_or("\u{b5}m");
         if let (Some(scale), Some(to)) = (source.scale.get_mut(axis), source.units.get_mut(axis)) {

@@ -8,14 +8,14 @@ use zune_jpeg::zune_core::bytestream::ZCursor;
 use zune_jpeg::zune_core::colorspace::ColorSpace;
 use zune_jpeg::zune_core::options::DecoderOptions;
 
-use super::ifd::{Entry, Ifd, Tiff};
+use super::ifd::{Ifd, TagEntry, Tiff};
 use super::layout::{JPEG, PageLayout, YCBCR, tag};
 use crate::codec::config::Config;
 use crate::codec::lzw::Lzw;
-use crate::codec::registry::{self, Request};
+use crate::codec::registry::{self, CodecRequest};
 use crate::codec::tiff_packbits::TiffPackBits;
 use crate::codec::tiff_predictor::TiffPredictor;
-use crate::codec::{BytesToBytes, Codec, Size};
+use crate::codec::{BytesToBytes, Codec, OutputSize};
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::image::source::file::Handle;
 use crate::meta::{DataType, Json};
@@ -31,24 +31,24 @@ const MAX_SPARSE: u64 = 1 << 26;
 pub(in super::super) const JPEG_RATIO: u64 = 4096;
 
 #[derive(Debug, Clone)]
-pub(super) struct Page {
+pub(super) struct TiffPage {
     pub(super) tiff: Arc<Tiff>,
     pub(super) layout: Arc<PageLayout>,
-    offsets: Entry,
-    lengths: Option<Entry>,
+    offsets: TagEntry,
+    lengths: Option<TagEntry>,
     /// Where the pixels of this one begin after those of the first page, in stacks that have one directory only.
     shift: u64,
-    places: Arc<OnceLock<Places>>,
+    places: Arc<OnceLock<SegmentPlaces>>,
 }
 
 /// Where the segments are: offsets and lengths.
 #[derive(Debug)]
-struct Places {
+struct SegmentPlaces {
     offsets: Vec<u64>,
     lengths: Vec<u64>,
 }
 
-impl Page {
+impl TiffPage {
     pub(super) fn new(tiff: &Arc<Tiff>, layout: Arc<PageLayout>, ifd: &Ifd) -> Result<Self> {
         let (offsets, lengths) = if layout.is_tiled {
             (
@@ -77,7 +77,7 @@ impl Page {
         })
     }
 
-    fn places(&self, handle: &Handle) -> Result<&Places> {
+    fn places(&self, handle: &Handle) -> Result<&SegmentPlaces> {
         if let Some(places) = self.places.get() {
             return Ok(places);
         }
@@ -86,7 +86,7 @@ impl Page {
             Some(lengths) => self.tiff.uints(handle, lengths)?,
             None => Vec::new(),
         };
-        Ok(self.places.get_or_init(|| Places { offsets, lengths }))
+        Ok(self.places.get_or_init(|| SegmentPlaces { offsets, lengths }))
     }
 
     /// The bytes of all its pixels, if they lie in one piece as they are.
@@ -265,12 +265,12 @@ impl Page {
             }
         };
         // Nearly all have what they should; a few fill up their last strip.
-        match codec.decode(stored, Size::Exact(wanted)) {
+        match codec.decode(stored, OutputSize::Exact(wanted)) {
             Ok(bytes) => enough(bytes, wanted),
             Err(first) => {
                 let whole = layout.segment.1.saturating_mul(layout.row_bytes()?).saturating_add(1 << 16);
                 let limit = num::usize_of(whole.min(MAX_SEGMENT))?;
-                match codec.decode(stored, Size::AtMost(limit)) {
+                match codec.decode(stored, OutputSize::AtMost(limit)) {
                     Ok(bytes) if bytes.len() >= wanted => Ok(bytes),
                     _ => Err(first),
                 }
@@ -346,7 +346,7 @@ impl Page {
         let config = Config::new(&members);
         let predictor =
             if is_float { TiffPredictor::float(&config)? } else { TiffPredictor::delta(&config)? };
-        predictor.decode(&bytes, Size::Exact(bytes.len()))
+        predictor.decode(&bytes, OutputSize::Exact(bytes.len()))
     }
 
     /// Samples of few or odd bits as whole bytes, little-endian. Rows begin at bytes.
@@ -440,7 +440,7 @@ fn enough(bytes: Vec<u8>, wanted: usize) -> Result<Vec<u8>> {
 /// A codec by the name that references of TIFF files have for it.
 fn named(name: &str) -> Result<Box<dyn BytesToBytes>> {
     let v2 = format!("v2.{name}");
-    let request = Request { name: &v2, config: &[], strict: false, data_type: &DataType::UINT8 };
+    let request = CodecRequest { name: &v2, config: &[], strict: false, data_type: &DataType::UINT8 };
     match registry::build(&request)? {
         Codec::Bytes(codec) => Ok(codec),
         _ => Err(unsupported!("{name} is not supported in TIFF files")),

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::layout::{Colors, PageLayout};
-use super::page::Page;
+use super::page::TiffPage;
 use crate::error::{Error, Result, invalid};
 use crate::image::source::{Pixels, Window};
 use crate::num;
 
 pub(super) struct Planes {
     /// In the order t, c, z; `None` is a plane of zeros.
-    pages: Vec<Option<Page>>,
+    pages: Vec<Option<TiffPage>>,
     /// How many there are along t, c, z.
     tcz: [u64; 3],
     layout: Arc<PageLayout>,
@@ -20,7 +20,7 @@ pub(super) struct Planes {
 
 impl Planes {
     pub(super) fn new(
-        pages: Vec<Option<Page>>,
+        pages: Vec<Option<TiffPage>>,
         tcz: [u64; 3],
         layout: Arc<PageLayout>,
         colors: Option<Colors>,

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 use crate::error::{Result, not_found, unsupported};
 use crate::image::document;
-use crate::image::version::Version;
+use crate::image::version::ImageVersion;
 use crate::meta::{DataType, Json};
 
 /// The members that are OME's. Before 0.5 they stand among the attributes, since then in `ome`.
@@ -42,7 +42,7 @@ pub(crate) struct LevelArray {
 
 /// What a group's attributes do not say themselves.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Context {
+pub(crate) struct GroupContext {
     /// The arrays of the levels, by their paths in `datasets`.
     pub arrays: BTreeMap<String, LevelArray>,
     /// Whether the group is OME's, even if its attributes say nothing.
@@ -66,7 +66,7 @@ struct Draft<'a> {
     ome: Json,
     /// All others.
     rest: Json,
-    context: &'a Context,
+    context: &'a GroupContext,
     notes: Vec<String>,
 }
 
@@ -75,21 +75,26 @@ struct Draft<'a> {
 /// # Errors
 /// `Unsupported`, if the new version cannot say what the old one says and the context is not lossy, or for a way down
 /// below 0.4. `NotFound`, if a level is needed that is not there.
-pub(crate) fn lift(attributes: &Json, from: Version, to: Version, context: &Context) -> Result<Lifted> {
-    if to < from && to < Version::V04 {
+pub(crate) fn lift(
+    attributes: &Json,
+    from: ImageVersion,
+    to: ImageVersion,
+    context: &GroupContext,
+) -> Result<Lifted> {
+    if to < from && to < ImageVersion::V04 {
         return Err(unsupported!("there is no way down from {from} to {to}; 0.4 is the least"));
     }
     let mut draft = Draft::of(attributes, context);
-    for step in [Version::V03, Version::V04, Version::V06] {
+    for step in [ImageVersion::V03, ImageVersion::V04, ImageVersion::V06] {
         if from < step && step <= to {
             match step {
-                Version::V03 => draft.named_axes()?,
-                Version::V04 => draft.typed_axes()?,
+                ImageVersion::V03 => draft.named_axes()?,
+                ImageVersion::V04 => draft.typed_axes()?,
                 _ => draft.systems()?,
             }
         }
     }
-    if from >= Version::V06 && to < Version::V06 {
+    if from >= ImageVersion::V06 && to < ImageVersion::V06 {
         draft.no_systems()?;
     }
     draft.version(from, to);
@@ -98,7 +103,7 @@ pub(crate) fn lift(attributes: &Json, from: Version, to: Version, context: &Cont
 
 impl<'a> Draft<'a> {
     /// Takes OME's members out of the others.
-    fn of(attributes: &Json, context: &'a Context) -> Self {
+    fn of(attributes: &Json, context: &'a GroupContext) -> Self {
         let (mut ome, mut rest) = (Json::object(), Json::object());
         let inside = attributes.get("ome").filter(|o| o.members().is_some());
         if let Some(inside) = inside {
@@ -121,10 +126,10 @@ impl<'a> Draft<'a> {
         Self { ome, rest, context, notes: Vec::new() }
     }
 
-    fn end(self, to: Version) -> Lifted {
+    fn end(self, to: ImageVersion) -> Lifted {
         let Self { ome, rest, context, mut notes } = self;
         let own = ome.members().unwrap_or_default();
-        if to >= Version::V05 {
+        if to >= ImageVersion::V05 {
             if own.is_empty() && !context.ome {
                 return Lifted { attributes: rest, notes };
             }
@@ -150,8 +155,8 @@ impl<'a> Draft<'a> {
     }
 
     /// Notes the version where this version has it.
-    fn version(&mut self, from: Version, to: Version) {
-        let text = (to < Version::V06).then(|| Json::string(to.text()));
+    fn version(&mut self, from: ImageVersion, to: ImageVersion) {
+        let text = (to < ImageVersion::V06).then(|| Json::string(to.text()));
         let set = |object: &mut Json, text: &Option<Json>| match text {
             Some(text) => object.set("version", text.clone()),
             None => object.remove("version"),
@@ -159,11 +164,11 @@ impl<'a> Draft<'a> {
         for name in ["image-label", "plate", "well"] {
             edit(&mut self.ome, name, |object| set(object, &text));
         }
-        let text = text.filter(|_| to < Version::V05);
+        let text = text.filter(|_| to < ImageVersion::V05);
         edit_each(&mut self.ome, "multiscales", |multiscale| set(multiscale, &text));
         edit(&mut self.ome, "omero", |omero| match &text {
             // Since 0.5 it has none to say whether there was one.
-            Some(text) if omero.get("version").is_some() || from >= Version::V05 => {
+            Some(text) if omero.get("version").is_some() || from >= ImageVersion::V05 => {
                 omero.set("version", text.clone())
             }
             _ => omero.remove("version"),

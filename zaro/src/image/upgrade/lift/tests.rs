@@ -20,15 +20,15 @@ fn same(found: &Json, wanted: &str) {
     assert_eq!(sorted(found), sorted(&json(wanted)));
 }
 
-fn context(levels: &[(&str, &[u64])]) -> Context {
+fn context(levels: &[(&str, &[u64])]) -> GroupContext {
     let array = |shape: &[u64]| LevelArray { shape: shape.to_vec(), data_type: DataType::UInt(16) };
-    Context {
+    GroupContext {
         arrays: levels.iter().map(|(path, shape)| ((*path).to_owned(), array(shape))).collect(),
-        ..Context::default()
+        ..GroupContext::default()
     }
 }
 
-fn lifted(text: &str, from: Version, to: Version, context: &Context) -> Json {
+fn lifted(text: &str, from: ImageVersion, to: ImageVersion, context: &GroupContext) -> Json {
     lift(&json(text), from, to, context).unwrap().attributes
 }
 
@@ -37,18 +37,18 @@ fn axes_get_names_and_then_types() {
     let old = r#"{"multiscales":[{"datasets":[{"path":"0"},{"path":"1","own":1}],"version":"0.1","name":"n"}],"mine":[1]}"#;
     let c = context(&[("0", &[1, 2, 3, 33, 48]), ("1", &[1, 2, 3, 16, 24])]);
     assert_eq!(
-        lifted(old, Version::V01, Version::V02, &c),
+        lifted(old, ImageVersion::V01, ImageVersion::V02, &c),
         json(
             r#"{"multiscales":[{"datasets":[{"path":"0"},{"path":"1","own":1}],"version":"0.2","name":"n"}],"mine":[1]}"#
         )
     );
     same(
-        &lifted(old, Version::V02, Version::V03, &c),
+        &lifted(old, ImageVersion::V02, ImageVersion::V03, &c),
         r#"{"multiscales":[{"axes":["t","c","z","y","x"],"datasets":[{"path":"0"},{"path":"1","own":1}],
             "version":"0.3","name":"n"}],"mine":[1]}"#,
     );
     same(
-        &lifted(old, Version::V01, Version::V04, &c),
+        &lifted(old, ImageVersion::V01, ImageVersion::V04, &c),
         r#"{"multiscales":[{"axes":[{"name":"t","type":"time"},{"name":"c","type":"channel"},{"name":"z","type":"space"},
             {"name":"y","type":"space"},{"name":"x","type":"space"}],"datasets":[
             {"path":"0","coordinateTransformations":[{"type":"scale","scale":[1.0,1.0,1.0,1.0,1.0]}]},
@@ -64,7 +64,7 @@ fn a_pyramid_of_means_is_moved_by_half_a_pixel() {
         let old = format!(
             r#"{{"multiscales":[{{"axes":["y","x"],"type":"{kind}","datasets":[{{"path":"0"}},{{"path":"1"}}]}}]}}"#
         );
-        let new = lifted(&old, Version::V03, Version::V04, &c);
+        let new = lifted(&old, ImageVersion::V03, ImageVersion::V04, &c);
         let text = new.to_string();
         assert_eq!(text.contains(r#""translation":[0.5,0.5]"#), moved, "{text}");
     }
@@ -74,8 +74,8 @@ fn a_pyramid_of_means_is_moved_by_half_a_pixel() {
 fn a_level_that_is_not_there_is_named() {
     let e = lift(
         &json(r#"{"multiscales":[{"datasets":[{"path":"gone"}]}]}"#),
-        Version::V01,
-        Version::V04,
+        ImageVersion::V01,
+        ImageVersion::V04,
         &context(&[]),
     );
     assert!(e.unwrap_err().to_string().contains("gone"));
@@ -86,7 +86,7 @@ fn wells_get_their_row_and_column() {
     let old = r#"{"plate":{"rows":[{"name":"A"},{"name":"B"}],"columns":[{"name":"1"},{"name":"2"}],"version":"0.3",
         "wells":[{"path":"B/1","own":2}]}}"#;
     same(
-        &lifted(old, Version::V03, Version::V05, &context(&[])),
+        &lifted(old, ImageVersion::V03, ImageVersion::V05, &context(&[])),
         r#"{"ome":{"version":"0.5","plate":{"rows":[{"name":"A"},{"name":"B"}],"columns":[{"name":"1"},{"name":"2"}],
             "version":"0.5","wells":[{"path":"B/1","own":2,"rowIndex":1,"columnIndex":0}]}}}"#,
     );
@@ -96,7 +96,7 @@ fn wells_get_their_row_and_column() {
 fn channels_are_completed_for_0_4() {
     let old = r#"{"multiscales":[{"datasets":[{"path":"0"}]}],"omero":{"channels":[{"window":{"start":3,"end":9}}]}}"#;
     let c = context(&[("0", &[1, 1, 1, 4, 4])]);
-    let new = lift(&json(old), Version::V02, Version::V04, &c).unwrap();
+    let new = lift(&json(old), ImageVersion::V02, ImageVersion::V04, &c).unwrap();
     let text = new.attributes.get("omero").unwrap().to_string();
     assert_eq!(text, r#"{"channels":[{"window":{"start":3,"end":9,"min":0,"max":65535},"color":"FFFFFF"}]}"#);
     assert_eq!(new.notes.len(), 1);
@@ -110,7 +110,7 @@ const IMAGE: &str = r#"{"multiscales":[{"version":"0.4","name":"n","axes":[{"nam
 
 #[test]
 fn the_way_up_and_down_again_changes_nothing() {
-    let c = Context { ome: true, ..Context::default() };
+    let c = GroupContext { ome: true, ..GroupContext::default() };
     let all = [
         IMAGE,
         r#"{"image-label":{"version":"0.4","colors":[{"label-value":1,"rgba":[1,2,3,4]}],"own":1},"_creator":{"name":"x"}}"#,
@@ -121,7 +121,7 @@ fn the_way_up_and_down_again_changes_nothing() {
     ];
     for text in all {
         let mut at = json(text);
-        let way = [Version::V04, Version::V05, Version::V06, Version::V05, Version::V04];
+        let way = [ImageVersion::V04, ImageVersion::V05, ImageVersion::V06, ImageVersion::V05, ImageVersion::V04];
         let mut seen = Vec::new();
         for pair in way.windows(2) {
             at = lift(&at, pair[0], pair[1], &c).unwrap().attributes;
@@ -130,28 +130,28 @@ fn the_way_up_and_down_again_changes_nothing() {
         same(&at, text);
         assert_eq!(sorted(&seen[0]), sorted(&seen[2]), "0.5 is the same on the way up and down");
         // All at once is the same as one by one.
-        let all = lift(&json(text), Version::V04, Version::V06, &c).unwrap().attributes;
+        let all = lift(&json(text), ImageVersion::V04, ImageVersion::V06, &c).unwrap().attributes;
         assert_eq!(sorted(&all), sorted(&seen[1]));
     }
 }
 
 #[test]
 fn every_group_states_its_version() {
-    let c = Context { ome: true, ..Context::default() };
+    let c = GroupContext { ome: true, ..GroupContext::default() };
     assert_eq!(
-        lifted(r#"{"labels":["a"]}"#, Version::V04, Version::V05, &c).to_string(),
+        lifted(r#"{"labels":["a"]}"#, ImageVersion::V04, ImageVersion::V05, &c).to_string(),
         r#"{"ome":{"version":"0.5","labels":["a"]}}"#
     );
-    assert_eq!(lifted("{}", Version::V04, Version::V06, &c).to_string(), r#"{"ome":{"version":"0.6"}}"#);
+    assert_eq!(lifted("{}", ImageVersion::V04, ImageVersion::V06, &c).to_string(), r#"{"ome":{"version":"0.6"}}"#);
     assert_eq!(
-        lifted(r#"{"a":1}"#, Version::V04, Version::V06, &Context::default()).to_string(),
+        lifted(r#"{"a":1}"#, ImageVersion::V04, ImageVersion::V06, &GroupContext::default()).to_string(),
         r#"{"a":1}"#
     );
     assert_eq!(
         lifted(
             r#"{"ome":{"version":"0.5","image-label":{"version":"0.5"}}}"#,
-            Version::V05,
-            Version::V06,
+            ImageVersion::V05,
+            ImageVersion::V06,
             &c
         )
         .to_string(),
@@ -161,7 +161,7 @@ fn every_group_states_its_version() {
 
 #[test]
 fn lists_of_transforms_become_one() {
-    let new = lifted(IMAGE, Version::V04, Version::V06, &Context::default());
+    let new = lifted(IMAGE, ImageVersion::V04, ImageVersion::V06, &GroupContext::default());
     let multiscale = &new.get("ome").unwrap().get("multiscales").unwrap().items().unwrap()[0];
     same(
         multiscale.get("datasets").unwrap(),
@@ -201,15 +201,15 @@ fn what_0_5_cannot_say_is_an_error_or_left_out() {
         "coordinateTransformations":[{"type":"identity","input":{"path":"0"},"output":{"name":"physical"}}]}],
         "coordinateTransformations":[{"type":"rotation","rotation":[[0,1],[1,0]],"input":{"name":"physical"},
         "output":{"name":"turned"}}]}]}}"#;
-    let e = lift(&json(new), Version::V06, Version::V04, &Context::default()).unwrap_err().to_string();
+    let e = lift(&json(new), ImageVersion::V06, ImageVersion::V04, &GroupContext::default()).unwrap_err().to_string();
     assert!(e.contains("rotation") && e.contains("turned"), "{e}");
-    let lossy = Context { lossy: true, ..Context::default() };
-    let old = lift(&json(new), Version::V06, Version::V04, &lossy).unwrap();
+    let lossy = GroupContext { lossy: true, ..GroupContext::default() };
+    let old = lift(&json(new), ImageVersion::V06, ImageVersion::V04, &lossy).unwrap();
     assert_eq!(old.notes.len(), 3, "{:?}", old.notes);
     same(
         &old.attributes,
         r#"{"multiscales":[{"version":"0.4","axes":[{"name":"y"},{"name":"x"}],"datasets":[{"path":"0",
             "coordinateTransformations":[{"type":"scale","scale":[1.0,1.0]}]}]}]}"#,
     );
-    assert!(lift(&json("{}"), Version::V04, Version::V03, &lossy).is_err());
+    assert!(lift(&json("{}"), ImageVersion::V04, ImageVersion::V03, &lossy).is_err());
 }

@@ -1,17 +1,17 @@
 use super::*;
 
-fn table(keys: &[&str]) -> Table {
-    let mut t = Table::default();
+fn table(keys: &[&str]) -> ReferenceTable {
+    let mut t = ReferenceTable::default();
     for (i, key) in keys.iter().enumerate() {
-        t.add(key.as_bytes(), Entry::Span { url: 0, offset: u64_of(i), length: 1 }).unwrap();
+        t.add(key.as_bytes(), TableEntry::Span { url: 0, offset: u64_of(i), length: 1 }).unwrap();
     }
     t.finish(|_| false).unwrap();
     t
 }
 
-fn offset(t: &Table, key: &str) -> Option<u64> {
+fn offset(t: &ReferenceTable, key: &str) -> Option<u64> {
     t.find(key.as_bytes()).map(|e| match e {
-        Entry::Span { offset, .. } => offset,
+        TableEntry::Span { offset, .. } => offset,
         other => panic!("{other:?}"),
     })
 }
@@ -80,12 +80,12 @@ fn folders_are_listed_once_and_without_what_lies_below() {
 
 #[test]
 fn what_is_gone_is_left_out() {
-    let mut t = Table::default();
+    let mut t = ReferenceTable::default();
     for (i, key) in ["a", "b", "c"].iter().enumerate() {
-        t.add(key.as_bytes(), Entry::Whole { url: u32::try_from(i).unwrap() }).unwrap();
+        t.add(key.as_bytes(), TableEntry::Whole { url: u32::try_from(i).unwrap() }).unwrap();
     }
     t.renumber(2, &[7, 8], &[9, 9, 9]);
     t.finish(|i| i == 1).unwrap();
     assert_eq!(t.find(b"b"), None);
-    assert_eq!(t.find(b"c"), Some(Entry::Whole { url: 9 }));
+    assert_eq!(t.find(b"c"), Some(TableEntry::Whole { url: 9 }));
 }
