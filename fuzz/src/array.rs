@@ -105,7 +105,7 @@ pub fn read(document: &[u8], chunk: &[u8], mode: Mode) {
     let name = if document.windows(11).any(|w| w == b"\"node_type\"") { "zarr.json" } else { ".zarray" };
     let memory = Arc::new(MemoryStore::new());
     memory.put(name, document.to_vec()).expect("a good key");
-    let options = OpenOptions { mode, ..OpenOptions::default() }.with_memory(1 << 20);
+    let options = OpenOptions::default().with_mode(mode).with_memory(1 << 20);
     let open = |store: SharedStore| {
         let zarr = zaro::blocking::wait(Zarr::from_store(store, options.clone()))?;
         zaro::blocking::wait(zarr.array(""))
@@ -133,7 +133,7 @@ pub fn read(document: &[u8], chunk: &[u8], mode: Mode) {
             assert!(slab.item(i).is_some());
         }
     }
-    let fortran = ReadOptions { order: Order::F, ..ReadOptions::default() };
+    let fortran = ReadOptions::default().with_order(Order::F);
     let _ = array.read_blocking(&backwards, &fortran);
     if !array.meta().data_type.is_variable() && direct.is_ok() {
         let mut into = vec![0xaa; counts.iter().product::<u64>() as usize * size];

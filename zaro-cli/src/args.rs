@@ -217,13 +217,11 @@ impl Common {
 
     /// How to read what is there.
     fn open_options(&self) -> Result<OpenOptions> {
-        Ok(OpenOptions {
-            mode: if self.strict { Mode::Strict } else { Mode::Tolerant },
-            format: self.format(),
-            use_consolidated: !self.no_consolidated,
-            // One half for what the library has in flight, one for the piece that is being written.
-            store: self.store_options()?,
-        })
+        Ok(OpenOptions::default()
+            .with_mode(if self.strict { Mode::Strict } else { Mode::Tolerant })
+            .with_format(self.format())
+            .with_use_consolidated(!self.no_consolidated)
+            .with_store(self.store_options()?))
     }
 
     /// The version asked for.
@@ -245,13 +243,13 @@ impl Common {
 
     /// The Zarr in a store that is written to. Its nodes' own documents are read: they are what is changed.
     pub(crate) async fn zarr_in(&self, store: &SharedStore) -> Result<Zarr> {
-        let options = OpenOptions { use_consolidated: false, ..self.open_options()? };
+        let options = self.open_options()?.with_use_consolidated(false);
         Zarr::from_store(store.clone(), options).await
     }
 
     /// Opens the Zarr at `uri`, whatever its version: the one asked for is that of a copy.
     pub(crate) async fn open_any(&self, uri: &str) -> Result<Zarr> {
-        self.open_with(uri, &OpenOptions { format: None, ..self.open_options()? }).await
+        self.open_with(uri, &self.open_options()?.with_format(None)).await
     }
 
     async fn open_with(&self, uri: &str, options: &OpenOptions) -> Result<Zarr> {
@@ -271,13 +269,13 @@ impl Common {
 
     /// Opens the Zarr at `uri` with its metadata read tolerantly from their own documents, for `validate`.
     pub(crate) async fn open_direct(&self, uri: &str) -> Result<Zarr> {
-        let options = OpenOptions { mode: Mode::Tolerant, use_consolidated: false, ..self.open_options()? };
+        let options = self.open_options()?.with_mode(Mode::Tolerant).with_use_consolidated(false);
         open_with(uri, &self.source_options()?, &options).await
     }
 
     /// The reference store at `uri`, and the Zarr that it is, read from its nodes' own documents.
     pub(crate) async fn open_references(&self, uri: &str) -> Result<(ReferenceStore, Zarr)> {
-        let options = OpenOptions { mode: Mode::Tolerant, use_consolidated: false, ..self.open_options()? };
+        let options = self.open_options()?.with_mode(Mode::Tolerant).with_use_consolidated(false);
         let store = zaro::open::open_references(uri, self.source_options()?).await?;
         let zarr = Zarr::from_store(Arc::new(store.clone()), options).await?;
         Ok((store, zarr))

@@ -61,12 +61,10 @@ pub(crate) struct HashingArgs {
 impl HashingArgs {
     /// The same as the library has it.
     pub(crate) fn options(&self) -> LocalOptions<'static> {
-        LocalOptions {
-            all_files: self.all_files,
-            digesting: if self.multipart { Digesting::Parts } else { Digesting::Whole },
-            cache: self.cache.clone(),
-            ..LocalOptions::default()
-        }
+        LocalOptions::default()
+            .with_all_files(self.all_files)
+            .with_digesting(if self.multipart { Digesting::Parts } else { Digesting::Whole })
+            .with_cache(self.cache.clone())
     }
 
     /// The folder as a manifest, with a word on how far it is for those who wait.
@@ -82,7 +80,7 @@ impl HashingArgs {
         common: &Common,
     ) -> Result<Manifest> {
         let watch = Watch::new(common.progress);
-        of_folder(folder, &LocalOptions { task: watch.task(), ..options.clone() })
+        of_folder(folder, &options.clone().with_task(watch.task()))
     }
 }
 

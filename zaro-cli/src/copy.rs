@@ -178,7 +178,7 @@ impl Copy {
         let at = Target { uri: self.source.clone(), path: self.path.clone() };
         let (store, path) = common.open_for_writing(&at, self.fsync).await?;
         let options = self.options(common)?;
-        let old = OpenOptions { use_consolidated: false, ..OpenOptions::default() };
+        let old = OpenOptions::default().with_use_consolidated(false);
         // What cannot be read is refused by the conversion.
         let notes = match Zarr::from_store(store.clone(), old).await {
             Ok(old) => conversion_notes(&old, &path, format).await.unwrap_or_default(),
@@ -204,32 +204,31 @@ impl Copy {
 
     fn options(&self, common: &Common) -> Result<CopyOptions> {
         let keys = KeysOption { prefixed: self.key_encoding, separator: self.separator };
-        Ok(CopyOptions {
-            format: common.format(),
-            chunks: self.storage.chunks.clone(),
-            shards: self.storage.shards.clone().map(|s| s.0),
-            codecs: self.storage.codecs()?,
-            layout: self.order.clone(),
-            keys,
-            data_type: self.dtype.as_deref().map(dtype::parse).transpose()?.map(|(t, _)| t),
-            clamp: self.clamp,
-            region: self.select.as_deref().map(Selection::parse).transpose()?,
-            query: Query {
+        Ok(CopyOptions::default()
+            .with_format(common.format())
+            .with_chunks(self.storage.chunks.clone())
+            .with_shards(self.storage.shards.clone().map(|s| s.0))
+            .with_codecs(self.storage.codecs()?)
+            .with_layout(self.order.clone())
+            .with_keys(keys)
+            .with_data_type(self.dtype.as_deref().map(dtype::parse).transpose()?.map(|(t, _)| t))
+            .with_clamp(self.clamp)
+            .with_region(self.select.as_deref().map(Selection::parse).transpose()?)
+            .with_query(Query {
                 variables: self.vars.clone(),
                 by_index: self.named.indexes()?,
                 labels: self.named.labels()?,
-            },
-            existing: if self.overwrite { Existing::Replace } else { Existing::Refuse },
-            consolidate: match (self.consolidate, self.no_consolidate) {
+            })
+            .with_existing(if self.overwrite { Existing::Replace } else { Existing::Refuse })
+            .with_consolidate(match (self.consolidate, self.no_consolidate) {
                 (true, _) => Some(true),
                 (false, true) => Some(false),
                 (false, false) => None,
-            },
-            verify: self.verify,
-            context: common.context(),
-            temporary: self.temp.clone(),
-            task: Task::default(),
-        })
+            })
+            .with_verify(self.verify)
+            .with_context(common.context())
+            .with_temporary(self.temp.clone())
+            .with_task(Task::default()))
     }
 }
 

@@ -102,20 +102,16 @@ async fn make_ocean(root: &Path) -> Result<()> {
     let store: SharedStore = Arc::new(LocalStore::new(root));
     let title = r#"{"title": "An example made by zaro demo", "Conventions": "CF-1.10"}"#;
     hierarchy::create_group(&store, "", Format::V3, &parse(title)?, Existing::Replace).await?;
-    let field = NewArray {
-        shape: vec![MONTHS, LATS, LONS],
-        data_type: DataType::Int(16),
-        chunks: Some(vec![1, 90, 180]),
-        shards: Some(vec![6, LATS, LONS]),
-        fill: Some(Fill(i16::MIN.to_le_bytes().to_vec().into())),
-        codecs: Some(parse_codecs("zstd:5")?),
-        dimension_names: names(&["month", "lat", "lon"]),
-        attributes: attributes(
+    let field = NewArray::new(DataType::Int(16), [MONTHS, LATS, LONS])
+        .with_chunks(Some(vec![1, 90, 180]))
+        .with_shards(Some(vec![6, LATS, LONS]))
+        .with_fill(Some(Fill(i16::MIN.to_le_bytes().to_vec().into())))
+        .with_codecs(Some(parse_codecs("zstd:5")?))
+        .with_dimension_names(names(&["month", "lat", "lon"]))
+        .with_attributes(attributes(
             r#"{"long_name": "sea surface temperature", "units": "degC", "scale_factor": 0.001,
                 "add_offset": 15.0, "_FillValue": -32768}"#,
-        )?,
-        ..NewArray::default()
-    };
+        )?);
     put(&store, "sst", &field, temperatures()).await?;
     let degrees = |first: f64, n: u64| -> Vec<u8> {
         (0..n).flat_map(|i| float32(first + count(i)).to_le_bytes()).collect()
@@ -130,8 +126,7 @@ async fn make_ocean(root: &Path) -> Result<()> {
     let month = axis(DataType::Int(32), MONTHS, "month", calendar)?;
     put(&store, "month", &month, (0..12i32).flat_map(|m| (m * 30 + 15).to_le_bytes()).collect()).await?;
     let texts = ["Davis", "Mawson", "Casey", "Macquarie Island", "Île de la Possession"].map(str::as_bytes);
-    let stations =
-        NewArray { codecs: Some(parse_codecs("gzip:5")?), ..axis(DataType::String, 5, "station", "{}")? };
+    let stations = axis(DataType::String, 5, "station", "{}")?.with_codecs(Some(parse_codecs("gzip:5")?));
     let slab = Slab::variable(&DataType::String, &stations.shape, Order::C, texts)?;
     put_slab(&store, "stations", &stations, slab).await?;
     hierarchy::consolidate(&store, "").await.map(drop)
@@ -167,14 +162,10 @@ fn make_references(file: &Path, references: &Path) -> Result<()> {
 
 /// An array of one dimension and one chunk.
 fn axis(data_type: DataType, n: u64, name: &str, described: &str) -> Result<NewArray> {
-    Ok(NewArray {
-        shape: vec![n],
-        data_type,
-        codecs: Some(Vec::new()),
-        dimension_names: names(&[name]),
-        attributes: attributes(described)?,
-        ..NewArray::default()
-    })
+    Ok(NewArray::new(data_type, [n])
+        .with_codecs(Some(Vec::new()))
+        .with_dimension_names(names(&[name]))
+        .with_attributes(attributes(described)?))
 }
 
 fn names(names: &[&str]) -> Option<Vec<Option<String>>> {
@@ -188,7 +179,7 @@ async fn put(store: &SharedStore, path: &str, new: &NewArray, bytes: Vec<u8>) ->
 
 async fn put_slab(store: &SharedStore, path: &str, new: &NewArray, slab: Slab) -> Result<()> {
     let array = hierarchy::create_array(store, path, new, Existing::Replace).await?;
-    let options = WriteOptions { blank: true, ..WriteOptions::default() };
+    let options = WriteOptions::default().with_blank(true);
     array.write(&Selection::all(), slab.into(), &options).await
 }
 
@@ -224,17 +215,15 @@ fn packed(month: f64, lat: f64, lon: f64) -> i16 {
 /// A picture of round cells on a dim ground.
 async fn make_cells(root: &Path) -> Result<()> {
     let store: SharedStore = Arc::new(LocalStore::new(root));
-    let cells = NewArray {
-        format: Format::V2,
-        shape: vec![SIDE, SIDE],
-        data_type: DataType::UINT8,
-        chunks: Some(vec![128, 128]),
-        codecs: Some(parse_codecs("blosc:lz4:5:shuffle")?),
-        keys: Some(ChunkKeys { prefixed: false, separator: '/' }),
-        dimension_names: names(&["y", "x"]),
-        attributes: attributes(r#"{"title": "Cells that never lived"}"#)?,
-        ..NewArray::default()
-    };
+    let cells = NewArray::default()
+        .with_format(Format::V2)
+        .with_shape(vec![SIDE, SIDE])
+        .with_data_type(DataType::UINT8)
+        .with_chunks(Some(vec![128, 128]))
+        .with_codecs(Some(parse_codecs("blosc:lz4:5:shuffle")?))
+        .with_keys(Some(ChunkKeys { prefixed: false, separator: '/' }))
+        .with_dimension_names(names(&["y", "x"]))
+        .with_attributes(attributes(r#"{"title": "Cells that never lived"}"#)?);
     let pixels = (0..SIDE * SIDE).map(|i| brightness(count(i / SIDE), count(i % SIDE))).collect();
     put(&store, "", &cells, pixels).await
 }

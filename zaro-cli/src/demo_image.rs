@@ -101,13 +101,9 @@ pub(crate) async fn make(root: &Path, labels: &Path) -> Result<()> {
     let micrometer = Some("micrometer");
     let axes = vec![axis("c", None), axis("z", micrometer), axis("y", micrometer), axis("x", micrometer)];
     let shape: Vec<u64> = [3, DEPTH, SIDE, SIDE].into_iter().map(zaro::internal::text::u64_of).collect();
-    let mut array = NewArray {
-        shape: shape.clone(),
-        data_type: DataType::UInt(16),
-        chunks: Some(vec![1, 1, 240, 240]),
-        codecs: Some(parse_codecs("zstd:5")?),
-        ..NewArray::default()
-    };
+    let mut array = NewArray::new(DataType::UInt(16), shape.clone())
+        .with_chunks(Some(vec![1, 1, 240, 240]))
+        .with_codecs(Some(parse_codecs("zstd:5")?));
     document::prepare(&mut array, ImageVersion::V05, &axes);
     let level = Level { path: "0".into(), scale: Some(vec![1.0, 0.5, 0.2, 0.2]), translation: None };
     let multiscale = Multiscale { name: Some("tissue".into()), axes, levels: vec![level], method: None };
@@ -131,7 +127,7 @@ pub(crate) async fn make(root: &Path, labels: &Path) -> Result<()> {
     hierarchy::create_group(&store, "", array.format, &attributes, Existing::Replace).await?;
     let made = hierarchy::create_array(&store, "0", &array, Existing::Replace).await?;
     let slab = Slab::new(&array.data_type, &shape, Order::C, light)?;
-    let options = WriteOptions { blank: true, ..WriteOptions::default() };
+    let options = WriteOptions::default().with_blank(true);
     made.write(&Selection::all(), slab.into(), &options).await?;
     let shape = shape.into_iter().skip(1).collect();
     let layout = Layout { shape, names: Vec::new(), data_type: array.data_type, order: Order::C, width: 0 };

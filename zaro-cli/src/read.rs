@@ -393,11 +393,10 @@ struct ReadJob<'a> {
 
 impl ReadJob<'_> {
     fn options(&self, watch: &Watch) -> ReadOptions {
-        ReadOptions {
-            order: self.order,
-            missing: if self.complete { Missing::Error } else { Missing::Fill },
-            task: watch.task(),
-        }
+        ReadOptions::default()
+            .with_order(self.order)
+            .with_missing(if self.complete { Missing::Error } else { Missing::Fill })
+            .with_task(watch.task())
     }
 
     async fn read(&self, view: &View, watch: &Watch, lost: &mut Lost) -> Result<Slab> {

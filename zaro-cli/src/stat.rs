@@ -44,7 +44,7 @@ impl Stat {
         for node in nodes.iter().filter(|node| matches!(node.meta, NodeMeta::Array(_))) {
             let array = zarr.array(&node.path).await?;
             let watch = Watch::new(common.progress);
-            let options = StatOptions { task: watch.task() };
+            let options = StatOptions::default().with_task(watch.task());
             let stat = stat::stat(&zarr, &array, &options).await?;
             drop(watch);
             if self.json {

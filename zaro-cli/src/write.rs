@@ -279,7 +279,7 @@ impl Write {
             ));
         }
         let format = create::format_for(store, path, common.format()).await?;
-        let mut new = NewArray { format, ..NewArray::default() };
+        let mut new = NewArray::default().with_format(format);
         (new.data_type, new.endian) = match (self.making.data_type()?, &*input) {
             (Some((t, endian)), _) => (t, endian.unwrap_or(Endian::Little)),
             (None, Input::Npy(header, _)) => (header.stored.fixed()?.clone(), Endian::Little),
@@ -353,12 +353,11 @@ impl Write {
         let meta = to.array.meta();
         let bytes = to.view.count()?.saturating_mul(u64_of(meta.data_type.size()));
         let watch = Watch::windows(bytes, common.progress);
-        let options = WriteOptions {
-            keep_fill: self.keep_fill,
-            alone: self.alone,
-            blank: to.blank,
-            task: watch.task(),
-        };
+        let options = WriteOptions::default()
+            .with_keep_fill(self.keep_fill)
+            .with_alone(self.alone)
+            .with_blank(to.blank)
+            .with_task(watch.task());
         let (watched, options) = (&watch, &options);
         let put = |view: View, slab: Slab| async move {
             if let Some(making) = making {

@@ -14,13 +14,11 @@ use zaro::{Context, OpenOptions, Order, Result, Selection, Values, WriteOptions,
 pub(crate) fn main() -> Result<()> {
     blocking::wait(async {
         let from: SharedStore = Arc::new(MemoryStore::new());
-        let new = NewArray {
-            format: Format::V2,
-            shape: vec![8, 8],
-            data_type: DataType::UINT64,
-            chunks: Some(vec![1, 8]),
-            ..NewArray::default()
-        };
+        let new = NewArray::default()
+            .with_format(Format::V2)
+            .with_shape(vec![8, 8])
+            .with_data_type(DataType::UINT64)
+            .with_chunks(Some(vec![1, 8]));
         let array = hierarchy::create_array(&from, "numbers", &new, Existing::Refuse).await?;
         let values = bytes_of(&(0..64).collect::<Vec<u64>>());
         array.write(&Selection::all(), Values::new(values, Order::C), &WriteOptions::default()).await?;
@@ -28,15 +26,12 @@ pub(crate) fn main() -> Result<()> {
         // With the same arguments, a copy that was interrupted goes on where it was.
         let to: SharedStore = Arc::new(MemoryStore::new());
         let source = Zarr::from_store(from, OpenOptions::default()).await?;
-        let options = CopyOptions {
-            format: Some(Format::V3),
-            chunks: Some(Sizes::List(vec![4, 4])),
-            shards: Some(Some(Sizes::List(vec![8, 8]))),
-            codecs: Some(parse_codecs("zstd")?),
-            // Every element is read once more and compared.
-            verify: true,
-            ..CopyOptions::default()
-        };
+        let options = CopyOptions::default()
+            .with_format(Some(Format::V3))
+            .with_chunks(Some(Sizes::List(vec![4, 4])))
+            .with_shards(Some(Some(Sizes::List(vec![8, 8]))))
+            .with_codecs(Some(parse_codecs("zstd")?))
+            .with_verify(true);
         let done = copy(&source, "memory", "numbers", &to, "numbers", &options).await?;
         println!("{done:?}");
 

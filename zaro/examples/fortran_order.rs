@@ -13,7 +13,7 @@ pub(crate) fn main() -> Result<()> {
 
     // The shape stays [2, 3]; only the order in memory differs.
     let rows = array.read_blocking(&Selection::all(), &ReadOptions::default())?;
-    let options = ReadOptions { order: Order::F, ..ReadOptions::default() };
+    let options = ReadOptions::default().with_order(Order::F);
     let columns = array.read_blocking(&Selection::all(), &options)?;
     println!("C order: {:?}", rows.to_vec::<u8>()?);
     println!("F order: {:?}", columns.to_vec::<u8>()?);

@@ -45,12 +45,8 @@ pub(crate) fn main() -> Result<()> {
     })?;
 
     let store: SharedStore = Arc::new(MemoryStore::new());
-    let new = NewArray {
-        shape: vec![4],
-        data_type: DataType::UINT8,
-        codecs: Some(vec![CodecMeta::new("example.flip", vec![("bits".to_owned(), Json::int(15))])]),
-        ..NewArray::default()
-    };
+    let new = NewArray::new(DataType::UINT8, [4])
+        .with_codecs(Some(vec![CodecMeta::new("example.flip", vec![("bits".to_owned(), Json::int(15))])]));
     let array = blocking::wait(hierarchy::create_array(&store, "", &new, Existing::Refuse))?;
     array.write_blocking(
         &Selection::all(),

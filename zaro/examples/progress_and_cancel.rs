@@ -14,7 +14,7 @@ pub(crate) fn main() -> Result<()> {
     // Called after every chunk, by whichever thread placed it.
     let percent = |p: Progress| p.done * 100 / p.total.unwrap_or(p.done).max(1);
     let task = Task::default().with_progress(move |p| println!("{:3} %", percent(p)));
-    let options = ReadOptions { task, ..ReadOptions::default() };
+    let options = ReadOptions::default().with_task(task);
     array.read_blocking(&Selection::all(), &options)?;
 
     // Any thread may stop it; here the progress does, after a half.
@@ -26,7 +26,7 @@ pub(crate) fn main() -> Result<()> {
         }
     };
     let task = Task::default().with_progress(stop).with_cancel(&cancel);
-    let options = ReadOptions { task, ..ReadOptions::default() };
+    let options = ReadOptions::default().with_task(task);
     match array.read_blocking(&Selection::all(), &options) {
         Err(e) if e.kind() == ErrorKind::Cancelled => println!("stopped: {e}"),
         // The last chunks may already have been under way.

@@ -20,7 +20,7 @@ pub(crate) fn main() -> Result<()> {
         let sources: Vec<_> =
             open_sources(&[file], &ImageSourceOptions::default())?.into_iter().map(Arc::new).collect();
         let store: SharedStore = Arc::new(MemoryStore::new());
-        let options = ConvertOptions { levels: Some(2), ..ConvertOptions::default() };
+        let options = ConvertOptions::default().with_levels(Some(2));
         convert(&sources, &store, "", &options).await?;
 
         let zarr = Zarr::from_store(store, OpenOptions::default()).await?;

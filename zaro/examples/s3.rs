@@ -16,8 +16,7 @@ pub(crate) fn main() -> Result<()> {
     // need none. `set` takes the names of the options of the `zaro` command.
     let mut store = StoreOptions::default();
     store.set("anonymous", "true")?;
-    let mut options = OpenOptions::default();
-    options.store = store;
+    let options = OpenOptions::default().with_store(store);
 
     let zarr = blocking::wait(zaro::open(&address, &options))?;
     let children = blocking::wait(zarr.children(""))?;

@@ -15,15 +15,11 @@ pub(crate) fn main() -> Result<()> {
     blocking::wait(async {
         let store = zaro::open::open_store_for_writing(&address, &Default::default()).await?;
         hierarchy::create_group(&store, "", Format::V3, &Json::object(), Existing::Refuse).await?;
-        let new = NewArray {
-            shape: vec![2, 6],
-            data_type: DataType::FLOAT32,
-            chunks: Some(vec![1, 3]),
-            shards: Some(vec![4, 6]),
-            codecs: Some(parse_codecs("zstd:5+crc32c")?),
-            dimension_names: Some(vec![Some("time".to_owned()), Some("x".to_owned())]),
-            ..NewArray::default()
-        };
+        let new = NewArray::new(DataType::FLOAT32, [2, 6])
+            .with_chunks(Some(vec![1, 3]))
+            .with_shards(Some(vec![4, 6]))
+            .with_codecs(Some(parse_codecs("zstd:5+crc32c")?))
+            .with_dimension_names(Some(vec![Some("time".to_owned()), Some("x".to_owned())]));
         let array = hierarchy::create_array(&store, "t2m", &new, Existing::Refuse).await?;
 
         // Chunks are old or new whatever happens, and elements that nobody writes are the fill value.

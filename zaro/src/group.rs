@@ -29,7 +29,9 @@ const DOCUMENTS_IN_FLIGHT: usize = 32;
 const MAX_DOCUMENT: u64 = 256 << 20;
 
 /// How to open.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, derive_setters::Setters)]
+#[setters(prefix = "with_")]
+#[non_exhaustive]
 pub struct OpenOptions {
     /// Tolerant, or to the letter.
     pub mode: Mode,

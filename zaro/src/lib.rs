@@ -48,7 +48,7 @@
 //!
 //! # fn main() -> zaro::Result<()> {
 //! let store: SharedStore = Arc::new(MemoryStore::new());
-//! let new = NewArray { shape: vec![4, 6], data_type: DataType::FLOAT64, chunks: Some(vec![2, 3]), ..NewArray::default() };
+//! let new = NewArray::new(DataType::FLOAT64, [4, 6]).with_chunks(Some(vec![2, 3]));
 //! let array = blocking::wait(hierarchy::create_array(&store, "group/name", &new, Existing::Refuse))?;
 //!
 //! let row = bytes_of(&[0.5f64, 1.5, 2.5]);

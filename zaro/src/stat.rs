@@ -27,7 +27,9 @@ const BINS: usize = 32;
 const PIECE: usize = 1 << 14;
 
 /// How to look at an array.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, derive_setters::Setters)]
+#[setters(prefix = "with_")]
+#[non_exhaustive]
 pub struct StatOptions {
     /// How it is watched, in bytes of decoded elements, and stopped.
     pub task: Task,

@@ -110,7 +110,7 @@ type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
 /// # use zaro::{CancelToken, ReadOptions, Task};
 /// let cancel = CancelToken::new();
 /// let task = Task::default().with_progress(|p| println!("{} {}", p.done, p.unit.text())).with_cancel(&cancel);
-/// let options = ReadOptions { task, ..ReadOptions::default() };
+/// let options = ReadOptions::default().with_task(task);
 /// ```
 #[derive(Clone, Default)]
 pub struct Task {

@@ -105,14 +105,7 @@ fn write(from: &str, to: &str) -> zaro::Result<()> {
     let clock = Clock::start();
     let store: SharedStore = Arc::new(LocalStore::new(to));
     let rank = shape.len();
-    let new = NewArray {
-        shape,
-        data_type: DataType::UInt(16),
-        chunks: Some(vec![target.chunk; rank]),
-        shards: target.shard.map(|n| vec![n; rank]),
-        codecs: Some(parse_codecs(&codecs(target))?),
-        ..NewArray::default()
-    };
+    let new = NewArray::default().with_shape(shape).with_data_type(DataType::UInt(16)).with_chunks(Some(vec![target.chunk; rank])).with_shards(target.shard.map(|n| vec![n; rank])).with_codecs(Some(parse_codecs(&codecs(target))?));
     let array = blocking::wait(create_array(&store, "", &new, Existing::Refuse))?;
     array.write_blocking(&Selection::all(), Values::new(values, Order::C), &WriteOptions::default())?;
     report(clock.stop(), 0);
@@ -125,14 +118,7 @@ fn copy(from: &str, to: &str) -> zaro::Result<()> {
     let clock = Clock::start();
     let source = blocking::wait(Zarr::from_store(Arc::new(LocalStore::new(from)), OpenOptions::default()))?;
     let store: SharedStore = Arc::new(LocalStore::new(to));
-    let options = CopyOptions {
-        format: Some(Format::V3),
-        chunks: Some(Sizes::List(vec![target.chunk; 3])),
-        shards: Some(target.shard.map(|n| Sizes::List(vec![n; 3]))),
-        codecs: Some(parse_codecs(&codecs(target))?),
-        memory: memory().unwrap_or(0),
-        ..CopyOptions::default()
-    };
+    let options = CopyOptions::default().with_format(Some(Format::V3)).with_chunks(Some(Sizes::List(vec![target.chunk; 3]))).with_shards(Some(target.shard.map(|n| Sizes::List(vec![n; 3])))).with_codecs(Some(parse_codecs(&codecs(target))?)).with_memory(memory().unwrap_or(0));
     blocking::wait(zaro::copy::copy(&source, from, "", &store, "", &options))?;
     report(clock.stop(), 0);
     Ok(())

@@ -84,16 +84,15 @@ impl AddLabels {
         let at = Target { uri: self.uri.clone(), path: self.image.clone() };
         let (store, path) = common.open_for_writing(&at, self.fsync).await?;
         let watch = Watch::new(common.progress);
-        let options = AddLabelsOptions {
-            labels,
-            as_mask: self.as_mask,
-            chunks: self.storage.chunk_list()?,
-            shards: self.storage.shard_list()?.flatten(),
-            codecs: self.storage.codecs()?,
-            existing: if self.overwrite { Existing::Replace } else { Existing::Refuse },
-            context: common.context(),
-            task: watch.task(),
-        };
+        let options = AddLabelsOptions::default()
+            .with_labels(labels)
+            .with_as_mask(self.as_mask)
+            .with_chunks(self.storage.chunk_list()?)
+            .with_shards(self.storage.shard_list()?.flatten())
+            .with_codecs(self.storage.codecs()?)
+            .with_existing(if self.overwrite { Existing::Replace } else { Existing::Refuse })
+            .with_context(common.context())
+            .with_task(watch.task());
         let added = add_labels::add(&store, &path, &self.name, &from, &options).await;
         drop(watch);
         let added = added?;
@@ -111,11 +110,7 @@ impl AddLabels {
         let local = Path::new(self.from.strip_prefix("file://").unwrap_or(&self.from));
         let ending = local.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
         if local.is_file() && !["zip", "ozx", "json"].contains(&ending.as_str()) {
-            let options = ImageSourceOptions {
-                axes: self.axes.clone(),
-                indexes: true,
-                ..ImageSourceOptions::default()
-            };
+            let options = ImageSourceOptions::default().with_axes(self.axes.clone()).with_indexes(true);
             let mut all = open_sources(&[local.to_owned()], &options)?;
             let first =
                 all.drain(..).next().ok_or_else(|| Error::invalid("there is no image in the file"))?;

@@ -117,22 +117,21 @@ impl Convert {
         let files: Vec<_> = sources.iter().flat_map(|source| source.files.clone()).collect();
         zaro::hierarchy::check_files_apart(&files, &store, &path).await?;
         let watch = Watch::new(common.progress);
-        let options = ConvertOptions {
-            version: Some(self.to),
-            chunks: self.storage.chunk_list()?,
-            shards: self.storage.shard_list()?.flatten(),
-            sharded: is_ozx && self.storage.shards.is_none(),
-            codecs: self.storage.codecs()?,
-            levels: self.levels,
-            method: self.method,
-            name: self.name.clone(),
-            pixel_size: self.pixel_size.clone(),
-            unit: self.unit.as_deref().map(unit).transpose()?,
-            keep_axes: self.keep_axes,
-            existing: if self.overwrite { Existing::Replace } else { Existing::Refuse },
-            context: common.context(),
-            task: watch.task(),
-        };
+        let options = ConvertOptions::default()
+            .with_version(Some(self.to))
+            .with_chunks(self.storage.chunk_list()?)
+            .with_shards(self.storage.shard_list()?.flatten())
+            .with_sharded(is_ozx && self.storage.shards.is_none())
+            .with_codecs(self.storage.codecs()?)
+            .with_levels(self.levels)
+            .with_method(self.method)
+            .with_name(self.name.clone())
+            .with_pixel_size(self.pixel_size.clone())
+            .with_unit(self.unit.as_deref().map(unit).transpose()?)
+            .with_keep_axes(self.keep_axes)
+            .with_existing(if self.overwrite { Existing::Replace } else { Existing::Refuse })
+            .with_context(common.context())
+            .with_task(watch.task());
         let begun = std::time::Instant::now();
         let made = convert(&sources, &store, &path, &options).await;
         drop(watch);
@@ -150,12 +149,11 @@ impl Convert {
 
     fn sources(&self, inputs: &[String]) -> Result<Vec<Arc<ImageSource>>> {
         let (files, found) = zaro::internal::image::expand(inputs)?;
-        let options = ImageSourceOptions {
-            axes: self.axes.clone(),
-            pattern: self.pattern.clone().or(found),
-            allow_missing: self.allow_missing,
-            indexes: false,
-        };
+        let options = ImageSourceOptions::default()
+            .with_axes(self.axes.clone())
+            .with_pattern(self.pattern.clone().or(found))
+            .with_allow_missing(self.allow_missing)
+            .with_indexes(false);
         let mut sources = open_sources(&files, &options)?;
         if let Some(n) = self.series {
             let there = sources.len();

@@ -140,7 +140,7 @@ impl Pyramid {
     /// Runs the command.
     pub(crate) async fn run(&self, common: &Common) -> Result<ExitCode> {
         let watch = Watch::new(common.progress);
-        let options = PyramidOptions { task: watch.task(), ..self.options(common)? };
+        let options = self.options(common)?.with_task(watch.task());
         let frame = self.frame();
         let begun = std::time::Instant::now();
         let built = match &self.to {
@@ -193,18 +193,16 @@ impl Pyramid {
     }
 
     fn options(&self, common: &Common) -> Result<PyramidOptions> {
-        Ok(PyramidOptions {
-            levels: self.levels,
-            method: self.method,
-            factors: self.factors.clone().unwrap_or(Factors::Plane(self.factor)),
-            chunks: self.storage.chunk_list()?,
-            shards: self.storage.shard_list()?,
-            codecs: self.storage.codecs()?,
-            labels: !self.no_labels,
-            existing: if self.overwrite { Existing::Replace } else { Existing::Refuse },
-            context: common.context(),
-            ..PyramidOptions::default()
-        })
+        Ok(PyramidOptions::default()
+            .with_levels(self.levels)
+            .with_method(self.method)
+            .with_factors(self.factors.clone().unwrap_or(Factors::Plane(self.factor)))
+            .with_chunks(self.storage.chunk_list()?)
+            .with_shards(self.storage.shard_list()?)
+            .with_codecs(self.storage.codecs()?)
+            .with_labels(!self.no_labels)
+            .with_existing(if self.overwrite { Existing::Replace } else { Existing::Refuse })
+            .with_context(common.context()))
     }
 
     fn frame(&self) -> Frame {

@@ -81,15 +81,14 @@ impl Upgrade {
             return Err(Error::usage("say where to, or --in-place to change it where it is"));
         }
         let watch = Watch::new(common.progress);
-        let options = UpgradeOptions {
-            to: self.to,
-            lossy: self.lossy,
-            verify: !self.no_verify,
-            dry_run: self.dry_run,
-            existing: if self.overwrite { Existing::Replace } else { Existing::Refuse },
-            context: common.context(),
-            task: watch.task(),
-        };
+        let options = UpgradeOptions::default()
+            .with_to(self.to)
+            .with_lossy(self.lossy)
+            .with_verify(!self.no_verify)
+            .with_dry_run(self.dry_run)
+            .with_existing(if self.overwrite { Existing::Replace } else { Existing::Refuse })
+            .with_context(common.context())
+            .with_task(watch.task());
         let done = match &self.target {
             Some(target) => self.elsewhere(common, target, options).await,
             None => self.where_it_is(common, options).await,

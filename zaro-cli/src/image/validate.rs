@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use clap::Args;
 use zaro::image::ImageVersion;
 use zaro::image::validate::{
-    FindingLevel, ImageFinding, ImageReport, Options, archive, attributes_in, validate, validate_attributes,
+    FindingLevel, ImageFinding, ImageReport, ImageValidateOptions, archive, attributes_in, validate,
+    validate_attributes,
 };
 use zaro::meta::Json;
 use zaro::{ErrorKind, Result};
@@ -89,7 +90,8 @@ impl Validate {
     }
 
     async fn report(&self, common: &Common) -> Result<ImageReport> {
-        let options = Options { version: self.version, metadata_only: self.conformance };
+        let options =
+            ImageValidateOptions::default().with_version(self.version).with_metadata_only(self.conformance);
         if let Some(attributes) = attributes_in(&self.uri, self.conformance)? {
             return Ok(validate_attributes(&attributes, &options));
         }

@@ -64,7 +64,7 @@ impl Backfill {
             bucket::warn_of_versions(common, &store).await?;
         }
         let source = if self.plain { ListingSource::Objects } else { ListingSource::Versions };
-        let create = CreateOptions { source, listings: self.listings, ..CreateOptions::default() };
+        let create = CreateOptions::default().with_source(source).with_listings(self.listings);
         let how =
             How { create, at_once: self.jobs, embargoed: self.embargoed, embargo_check: self.embargo_check };
         let watch = Watch::new(common.progress);

@@ -104,7 +104,10 @@ pub(crate) async fn create(
         // Said before the work is done.
         zarr.manifests()?;
     }
-    let wanted = CreateOptions { source: options.source()?, write, listings: options.listings };
+    let wanted = CreateOptions::default()
+        .with_source(options.source()?)
+        .with_write(write)
+        .with_listings(options.listings);
     if matches!(wanted.source, ListingSource::Versions) {
         warn_of_versions(common, zarr.bucket()).await?;
     }
@@ -116,7 +119,9 @@ pub(crate) async fn create(
                 Some(said) => said,
                 None => zarr.is_embargoed(options.embargo_check).await?,
             };
-            let stored = zarr.store(document, PublishOptions { embargoed, replace }).await?;
+            let stored = zarr
+                .store(document, PublishOptions::default().with_embargoed(embargoed).with_replace(replace))
+                .await?;
             (format!("{}/{}", zarr.bucket(), zarr.manifest_key(&checksum)?), stored)
         }
         Destination::File(path) if path == Path::new("-") => {

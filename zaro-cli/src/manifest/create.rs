@@ -72,7 +72,7 @@ const LAYOUTS: &[(&str, &str, ManifestLayout)] =
 impl WritingArgs {
     /// The same as the library has it.
     pub(crate) fn options(&self) -> ManifestOptions {
-        ManifestOptions { layout: self.layout, schema_version: self.schema_version }
+        ManifestOptions::default().with_layout(self.layout).with_schema_version(self.schema_version)
     }
 }
 

@@ -88,7 +88,8 @@ impl Fetch {
         }
         let existing = if self.overwrite { Existing::Replace } else { Existing::Refuse };
         let watch = Watch::new(common.progress);
-        let options = FetchOptions { existing, at_once: jobs.into(), task: watch.task() };
+        let options =
+            FetchOptions::default().with_existing(existing).with_at_once(jobs.into()).with_task(watch.task());
         fetch(&manifest, &*source, &self.folder, &wanted, &options, &done).await?;
         drop(watch);
         let [files, bytes, there, unchecked] =

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use zaro::Result;
-use zaro::manifest::{LocalOptions, ManifestFinding, checksum_in, verify_document, verify_folder};
+use zaro::manifest::{ManifestFinding, checksum_in, verify_document, verify_folder};
 use zaro::meta::{Json, Level};
 
 use super::bucket;
@@ -56,7 +56,7 @@ impl Verify {
         let (checksum, mut findings) = verify_document(&manifest, checksum_in(&self.manifest).as_ref())?;
         if let Some(folder) = &self.folder {
             let watch = Watch::new(common.progress);
-            let options = LocalOptions { task: watch.task(), ..self.hashing.options() };
+            let options = self.hashing.options().with_task(watch.task());
             findings.extend(verify_folder(&manifest, folder, self.bytes, &options)?);
         }
         if self.folder.is_none()

@@ -90,7 +90,7 @@ impl Making {
         addresses: &mut Addresses,
     ) -> Result<Rewritten> {
         let watch = Watch::new(common.progress);
-        let options = RewriteOptions { drop_strays: self.drop_strays, task: watch.task() };
+        let options = RewriteOptions::default().with_drop_strays(self.drop_strays).with_task(watch.task());
         let writing = ReferenceWriting {
             store: &source.store,
             zarr: &source.zarr,

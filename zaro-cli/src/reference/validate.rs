@@ -55,12 +55,11 @@ impl Validate {
     pub(crate) async fn run(&self, common: &Common) -> Result<ExitCode> {
         let (store, zarr) = common.open_references(&self.uri).await?;
         let watch = Watch::new(common.progress);
-        let options = ValidateOptions {
-            sample: (!self.all).then_some(self.sample),
-            concurrency: self.concurrency.into(),
-            limit: self.limit,
-            task: watch.task(),
-        };
+        let options = ValidateOptions::default()
+            .with_sample((!self.all).then_some(self.sample))
+            .with_concurrency(self.concurrency.into())
+            .with_limit(self.limit)
+            .with_task(watch.task());
         let report = validate(&**store.map(), &**store.targets(), &zarr, &options).await;
         drop(watch);
         let report = report?;

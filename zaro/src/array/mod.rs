@@ -63,7 +63,9 @@ pub enum Missing {
 }
 
 /// How to read.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, derive_setters::Setters)]
+#[setters(prefix = "with_")]
+#[non_exhaustive]
 pub struct ReadOptions {
     /// The order of the answer.
     pub order: Order,

@@ -57,7 +57,9 @@ impl From<Slab> for Values {
 }
 
 /// How to write.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, derive_setters::Setters)]
+#[setters(prefix = "with_")]
+#[non_exhaustive]
 pub struct WriteOptions {
     /// Store chunks that are nothing but fill value, too.
     pub keep_fill: bool,

@@ -118,7 +118,9 @@ impl KeysOption {
 }
 
 /// How to copy. What is left out stays as it is in the source.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, derive_setters::Setters)]
+#[setters(prefix = "with_")]
+#[non_exhaustive]
 pub struct CopyOptions {
     /// The version of Zarr.
     pub format: Option<Format>,

@@ -40,7 +40,9 @@ pub enum LabelSource {
 }
 
 /// How to add labels. What is left out becomes what people expect.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, derive_setters::Setters)]
+#[setters(prefix = "with_")]
+#[non_exhaustive]
 pub struct AddLabelsOptions {
     /// The colours of values, and what is known of them.
     pub labels: Labels,

@@ -44,7 +44,9 @@ const SHARD_BYTES: u64 = 32 << 20;
 const CHUNK_SIDE: u64 = 1024;
 
 /// How to convert. What is left out becomes what people expect.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, derive_setters::Setters)]
+#[setters(prefix = "with_")]
+#[non_exhaustive]
 pub struct ConvertOptions {
     /// The version to write; 0.5 if it is not said.
     pub version: Option<ImageVersion>,

@@ -124,7 +124,9 @@ const MAX_FAILED: u64 = 1000;
 const PIECE: u64 = 32 << 20;
 
 /// How to fetch.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, derive_setters::Setters)]
+#[setters(prefix = "with_")]
+#[non_exhaustive]
 pub struct FetchOptions {
     /// What to do with files that are there and are not of this version.
     pub existing: Existing,
@@ -132,6 +134,12 @@ pub struct FetchOptions {
     pub at_once: usize,
     /// How it is watched, in bytes, and stopped. The same call goes on later.
     pub task: Task,
+}
+
+impl Default for FetchOptions {
+    fn default() -> Self {
+        Self { existing: Existing::Refuse, at_once: 16, task: Task::default() }
+    }
 }
 
 /// Fetches the entries of `m` that `wanted` picks into `folder`.

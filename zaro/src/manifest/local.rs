@@ -54,7 +54,9 @@ pub enum Digesting<'m> {
 }
 
 /// What counts as a file of the Zarr, and how it is hashed.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, derive_setters::Setters)]
+#[setters(prefix = "with_")]
+#[non_exhaustive]
 pub struct LocalOptions<'m> {
     /// Also files and folders with the names in `EXCLUDED`, and what an interrupted write of ours left.
     pub all_files: bool,

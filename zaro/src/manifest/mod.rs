@@ -56,6 +56,4 @@ pub use parse::{Head, parse, parse_head};
 pub use place::{Stored, check_zarr_id, checksum_in, key_of, store as store_manifest};
 pub use store::objects_beside;
 pub use verify::{ManifestFinding, document as verify_document, folder as verify_folder};
-pub use write::{
-    Finished, Layout as ManifestLayout, Stream as ManifestStream, WriteOptions as ManifestOptions,
-};
+pub use write::{Finished, ManifestLayout, ManifestOptions, ManifestStream};

@@ -1,7 +1,7 @@
 #![allow(clippy::indexing_slicing, clippy::panic, reason = "these are tests")]
 
 use super::*;
-use crate::manifest::write::{Layout, WriteOptions};
+use crate::manifest::write::{ManifestLayout, ManifestOptions};
 
 pub(crate) const SAMPLE: &str = r#"{
  "schemaVersion": 2,
@@ -54,9 +54,9 @@ fn the_sample_goes_through_unchanged() {
         let stated = m.stated().clone();
         assert_eq!(stated.checksum.as_deref(), Some("6a2bafb14509195e1a1ee982cb046d23-5--31"));
         assert_eq!(m.statistics().unwrap(), stated);
-        let options = WriteOptions { schema_version: Some(2), ..WriteOptions::default() };
+        let options = ManifestOptions { schema_version: Some(2), ..ManifestOptions::default() };
         assert_eq!(String::from_utf8(m.to_vec(&stated, &options).unwrap()).unwrap(), SAMPLE);
-        let compact = WriteOptions { layout: Layout::Compact, schema_version: None };
+        let compact = ManifestOptions { layout: ManifestLayout::Compact, schema_version: None };
         let text = String::from_utf8(m.to_vec(&stated, &compact).unwrap()).unwrap();
         assert!(!text.contains([' ', '\n']) && !text.contains("schemaVersion"), "{text}");
         let again = read(&text).unwrap();
@@ -104,7 +104,7 @@ fn members_in_any_order() {
     let empty = read(r#"{"fields": ["size","ETag"], "statistics": {}, "entries": {}}"#).unwrap();
     assert!(empty.is_empty() && empty.newest().is_none());
     assert_eq!(empty.checksum().unwrap().to_string(), "481a2f77ab786a0f45aafd5db0971caa-0--0");
-    let text = empty.to_vec(&empty.statistics().unwrap(), &WriteOptions::default()).unwrap();
+    let text = empty.to_vec(&empty.statistics().unwrap(), &ManifestOptions::default()).unwrap();
     assert!(String::from_utf8(text).unwrap().ends_with(" \"entries\": {}\n}"));
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Two layouts: that of the proof of concept, one entry a line and one space a level, and one without white space.
 //! Both are ASCII. Statistics come before the entries, so a document whose entries are yet to come cannot be written
-//! from front to back: [`Stream`] takes keys as they come, holds their text on the disk, and writes it after the
+//! from front to back: [`ManifestStream`] takes keys as they come, holds their text on the disk, and writes it after the
 //! statistics.
 
 use std::io::Write;
@@ -18,7 +18,7 @@ use crate::time::Time;
 
 /// How a document looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Layout {
+pub enum ManifestLayout {
     /// One entry a line, one space a level, as the proof of concept.
     #[default]
     Lines,
@@ -27,10 +27,12 @@ pub enum Layout {
 }
 
 /// How a document is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct WriteOptions {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, derive_setters::Setters)]
+#[setters(prefix = "with_")]
+#[non_exhaustive]
+pub struct ManifestOptions {
     /// How it looks.
-    pub layout: Layout,
+    pub layout: ManifestLayout,
     /// A `schemaVersion` to state. The specification has none; the proof of concept states 2.
     pub schema_version: Option<u64>,
 }
@@ -45,7 +47,7 @@ impl Manifest {
     }
 
     /// Writes the document, stating `statistics`.
-    pub fn write(&self, out: impl Write, statistics: &Statistics, options: &WriteOptions) -> Result<()> {
+    pub fn write(&self, out: impl Write, statistics: &Statistics, options: &ManifestOptions) -> Result<()> {
         let mut out = out;
         let mut buffer = Vec::with_capacity(BUFFER + 4096);
         head(&mut buffer, &self.fields, statistics, options);
@@ -65,7 +67,7 @@ impl Manifest {
     }
 
     /// The document in memory.
-    pub fn to_vec(&self, statistics: &Statistics, options: &WriteOptions) -> Result<Vec<u8>> {
+    pub fn to_vec(&self, statistics: &Statistics, options: &ManifestOptions) -> Result<Vec<u8>> {
         let mut out = Vec::new();
         self.write(&mut out, statistics, options)?;
         Ok(out)
@@ -155,8 +157,8 @@ fn push_time(out: &mut Vec<u8>, time: Option<Time>) {
 }
 
 /// Everything before the first entry.
-fn head(out: &mut Vec<u8>, fields: &Fields, s: &Statistics, options: &WriteOptions) {
-    let lines = options.layout == Layout::Lines;
+fn head(out: &mut Vec<u8>, fields: &Fields, s: &Statistics, options: &ManifestOptions) {
+    let lines = options.layout == ManifestLayout::Lines;
     let member = |out: &mut Vec<u8>, indent: usize, name: &str| {
         if lines {
             out.push(b'\n');
@@ -209,7 +211,7 @@ fn head(out: &mut Vec<u8>, fields: &Fields, s: &Statistics, options: &WriteOptio
 /// Keys in order to nested objects.
 #[derive(Debug)]
 struct TreeText {
-    layout: Layout,
+    layout: ManifestLayout,
     /// The open directory with a slash at its end, and the lengths of those around it.
     path: String,
     lengths: Vec<usize>,
@@ -218,12 +220,12 @@ struct TreeText {
 }
 
 impl TreeText {
-    fn new(layout: Layout) -> Self {
+    fn new(layout: ManifestLayout) -> Self {
         Self { layout, path: String::new(), lengths: Vec::new(), first: true }
     }
 
     fn indent(&self, out: &mut Vec<u8>) {
-        if self.layout == Layout::Lines {
+        if self.layout == ManifestLayout::Lines {
             out.push(b'\n');
             out.extend(std::iter::repeat_n(b' ', self.lengths.len() + 2));
         }
@@ -235,7 +237,7 @@ impl TreeText {
         }
         self.indent(out);
         text::push_json(out, name);
-        out.extend_from_slice(if self.layout == Layout::Lines { b": " } else { b":" });
+        out.extend_from_slice(if self.layout == ManifestLayout::Lines { b": " } else { b":" });
         self.first = false;
     }
 
@@ -271,7 +273,7 @@ impl TreeText {
         while !self.lengths.is_empty() {
             self.close(out);
         }
-        let lines = self.layout == Layout::Lines;
+        let lines = self.layout == ManifestLayout::Lines;
         if lines && !self.first {
             out.extend_from_slice(b"\n ");
         }
@@ -281,9 +283,9 @@ impl TreeText {
 
 /// Keys in order, to a document and its checksum, in memory that does not grow with their number.
 #[derive(Debug)]
-pub struct Stream {
+pub struct ManifestStream {
     fields: Fields,
-    options: WriteOptions,
+    options: ManifestOptions,
     tree: TreeText,
     spool: Spool,
     hasher: TreeHasher,
@@ -303,14 +305,14 @@ pub struct Finished {
     /// Its checksum, which is its name.
     pub checksum: Digest,
     pub(crate) fields: Fields,
-    options: WriteOptions,
+    options: ManifestOptions,
     spool: Spool,
 }
 
-impl Stream {
+impl ManifestStream {
     /// Of entries that have these fields, sizes and `ETag`s among them.
     #[must_use]
-    pub fn new(fields: Fields, options: WriteOptions) -> Self {
+    pub fn new(fields: Fields, options: ManifestOptions) -> Self {
         Self {
             fields,
             options,

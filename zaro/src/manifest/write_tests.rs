@@ -26,11 +26,11 @@ fn entries() -> Vec<(String, EntryRef<'static>)> {
 
 #[test]
 fn a_stream_writes_what_a_manifest_writes() {
-    for layout in [Layout::Lines, Layout::Compact] {
+    for layout in [ManifestLayout::Lines, ManifestLayout::Compact] {
         for schema_version in [None, Some(2)] {
-            let options = WriteOptions { layout, schema_version };
+            let options = ManifestOptions { layout, schema_version };
             let entries = entries();
-            let mut stream = Stream::new(Fields::ALL, options);
+            let mut stream = ManifestStream::new(Fields::ALL, options);
             let mut builder = Builder::new(Fields::ALL);
             for (key, entry) in &entries {
                 stream.push(key, entry).unwrap();
@@ -68,13 +68,13 @@ fn a_stream_refuses_what_no_manifest_can_hold() {
         (&["b", "a"], "out of order"),
         (&["a", "a"], "twice"),
     ] {
-        let mut stream = Stream::new(Fields::ALL, WriteOptions::default());
+        let mut stream = ManifestStream::new(Fields::ALL, ManifestOptions::default());
         let e = keys.iter().try_for_each(|k| stream.push(k, &entry)).unwrap_err();
         assert!(e.message().contains(wanted), "{keys:?}: {e}");
         assert_eq!(e.key(), keys.last().copied());
     }
     // The same name further down is another name.
-    let mut stream = Stream::new(Fields::ALL, WriteOptions::default());
+    let mut stream = ManifestStream::new(Fields::ALL, ManifestOptions::default());
     for key in ["a", "a.b/a", "b/a/a", "b/aa"] {
         stream.push(key, &entry).unwrap();
     }
@@ -83,7 +83,7 @@ fn a_stream_refuses_what_no_manifest_can_hold() {
 #[test]
 fn deletions_count_as_changes() {
     let late = Time::parse("2030-01-01T00:00:00Z").unwrap();
-    let finished = Stream::new(Fields::ALL, WriteOptions::default()).finish(Some(late)).unwrap();
+    let finished = ManifestStream::new(Fields::ALL, ManifestOptions::default()).finish(Some(late)).unwrap();
     assert_eq!(finished.statistics.last_modified, Some(late));
     assert_eq!(finished.checksum, Digest::EMPTY);
 }

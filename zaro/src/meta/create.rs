@@ -56,8 +56,10 @@ impl std::str::FromStr for MemoryLayout {
     }
 }
 
-/// An array to be made. `NewArray { shape, data_type, ..NewArray::default() }` is enough.
-#[derive(Debug, Clone, PartialEq)]
+/// An array to create: [`NewArray::new`], and `with_…` what is to be chosen.
+#[derive(Debug, Clone, PartialEq, derive_setters::Setters)]
+#[setters(prefix = "with_")]
+#[non_exhaustive]
 pub struct NewArray {
     /// The version.
     pub format: Format,
@@ -112,6 +114,11 @@ impl Default for NewArray {
 }
 
 impl NewArray {
+    /// An array of Zarr version 3, with chunks and codecs chosen for it.
+    pub fn new(data_type: DataType, shape: impl Into<Vec<u64>>) -> Self {
+        Self { data_type, shape: shape.into(), ..Self::default() }
+    }
+
     /// The array's metadata, with the document to be stored.
     ///
     /// They have been written and read back to the letter. Whether the codecs fit together is seen when the array is

@@ -1,6 +1,6 @@
 //! Reference stores without the feature `references`: known when they are met, and not opened.
 
-use super::address::{Address, Kind};
+use super::address::{Address, StoreKind};
 use super::look::{begins_as_document, folder, no_zarr};
 use super::{OpenedStore, SourceOptions};
 use crate::error::{Error, Result};
@@ -21,7 +21,7 @@ pub(super) async fn open(
 ) -> Result<Option<ReferenceStore>> {
     let left_out = || Err(Error::without("references").with_store(&address.text));
     let spot = &found.spot;
-    if address.kind != Kind::Any {
+    if address.kind != StoreKind::Any {
         return left_out();
     }
     if found.file {

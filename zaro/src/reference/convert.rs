@@ -22,7 +22,9 @@ use crate::store::SharedStore;
 use crate::task::{Task, Unit};
 
 /// How to convert.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, derive_setters::Setters)]
+#[setters(prefix = "with_")]
+#[non_exhaustive]
 pub struct RewriteOptions {
     /// Leave out what the form has no place for, instead of an error.
     pub drop_strays: bool,
@@ -202,14 +204,14 @@ mod tests {
         Ok((parquet::open(target, &crate::context::Context::shared()).await?, done))
     }
 
-    async fn all(map: &dyn Map) -> BTreeMap<String, Location> {
-        let entries: Vec<_> = map.entries("").try_collect().await.unwrap();
+    async fn all(map: &dyn Map) -> Result<BTreeMap<String, Location>> {
+        let entries: Vec<_> = map.entries("").try_collect().await?;
         // What a relative address may be near is no part of where it leads.
         let plain = |location| match location {
             Location::Remote(remote) => Location::Remote(Remote { near: None, ..remote }),
             inline => inline,
         };
-        entries.into_iter().map(|(key, location)| (key, plain(location))).collect()
+        Ok(entries.into_iter().map(|(key, location)| (key, plain(location))).collect())
     }
 
     fn large() -> MemoryMap {
@@ -227,7 +229,7 @@ mod tests {
         let map = large();
         let (made, done) = parquet(&map, &RewriteOptions::default()).await.unwrap();
         assert_eq!((done.documents, done.references, done.inline, done.dropped), (4, 41, 1, 0));
-        assert_eq!(all(&*made).await, map.0);
+        assert_eq!(all(&*made).await.unwrap(), map.0);
     }
 
     #[tokio::test]
@@ -241,7 +243,7 @@ mod tests {
         let options = RewriteOptions { drop_strays: true, ..RewriteOptions::default() };
         let (made, done) = parquet(&map, &options).await.unwrap();
         assert_eq!((done.dropped, done.dropped_keys), (2, vec!["a/41".to_owned(), "readme".to_owned()]));
-        assert_eq!(all(&*made).await, large().0);
+        assert_eq!(all(&*made).await.unwrap(), large().0);
     }
 
     #[tokio::test]

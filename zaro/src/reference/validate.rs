@@ -25,7 +25,9 @@ use crate::store::{ByteRange, Pin, StoreExt as _};
 use crate::task::{Operation, Task, Unit};
 
 /// How to validate.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, derive_setters::Setters)]
+#[setters(prefix = "with_")]
+#[non_exhaustive]
 pub struct ValidateOptions {
     /// Chunks of each array to decode; all of them with `None`.
     pub sample: Option<usize>,

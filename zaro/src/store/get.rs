@@ -16,7 +16,9 @@ use crate::num::u64_of;
 pub const MAX_WHOLE: u64 = 1 << 30;
 
 /// What is asked of an object, besides its key.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, derive_setters::Setters)]
+#[setters(prefix = "with_")]
+#[non_exhaustive]
 pub struct GetOptions<'a> {
     /// Which bytes of it; all of them without.
     pub range: Option<ByteRange>,

@@ -16,7 +16,8 @@ const PAGE: usize = 1000;
 const FACTS_AT_ONCE: usize = 32;
 
 /// What is listed, besides below which prefix.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, derive_setters::Setters)]
+#[setters(prefix = "with_")]
 #[non_exhaustive]
 pub struct ListOptions {
     /// Every object below the prefix; otherwise the objects and prefixes directly below it.

@@ -229,7 +229,7 @@ fn nobody_waits_long_for_a_read_that_was_given_up() {
     let context = Context::shared();
     let array = context.block_on(open(&slow.url(), &context)).unwrap();
     let cancel = CancelToken::new();
-    let options = ReadOptions { task: Task::default().with_cancel(&cancel), ..ReadOptions::default() };
+    let options = ReadOptions::default().with_task(Task::default().with_cancel(&cancel));
     let reading = std::thread::spawn(move || {
         let read = array.read_blocking(&Selection::start_count(&[0, 0], &[SIDE, SIDE]), &options);
         (read.unwrap_err().kind(), Instant::now())

@@ -87,31 +87,25 @@ fn every_change_keeps_the_elements() {
         |names: &[(&str, u64)]| Sizes::Named(names.iter().map(|(n, l)| ((*n).to_owned(), *l)).collect());
     let options = [
         CopyOptions::default(),
-        CopyOptions { format: Some(Format::V3), ..CopyOptions::default() },
-        CopyOptions { format: Some(Format::V2), ..CopyOptions::default() },
-        CopyOptions { chunks: Some(Sizes::List(vec![3, 13, 5])), ..CopyOptions::default() },
-        CopyOptions { chunks: Some(named(&[("t", 1), ("x", 9)])), ..CopyOptions::default() },
-        CopyOptions {
-            format: Some(Format::V3),
-            chunks: Some(Sizes::List(vec![2, 3, 4])),
-            shards: Some(Some(Sizes::List(vec![10, 6, 12]))),
-            codecs: Some(parse_codecs("zstd:2+crc32c").unwrap()),
-            ..CopyOptions::default()
-        },
-        CopyOptions {
-            format: Some(Format::V3),
-            shards: Some(None),
-            codecs: Some(parse_codecs("none").unwrap()),
-            layout: Some(MemoryLayout::F),
-            ..CopyOptions::default()
-        },
-        CopyOptions {
-            format: Some(Format::V2),
-            chunks: Some(Sizes::List(vec![5, 5, 5])),
-            codecs: Some(parse_codecs("gzip:1").unwrap()),
-            layout: Some(MemoryLayout::F),
-            ..CopyOptions::default()
-        },
+        CopyOptions::default().with_format(Some(Format::V3)),
+        CopyOptions::default().with_format(Some(Format::V2)),
+        CopyOptions::default().with_chunks(Some(Sizes::List(vec![3, 13, 5]))),
+        CopyOptions::default().with_chunks(Some(named(&[("t", 1), ("x", 9)]))),
+        CopyOptions::default()
+            .with_format(Some(Format::V3))
+            .with_chunks(Some(Sizes::List(vec![2, 3, 4])))
+            .with_shards(Some(Some(Sizes::List(vec![10, 6, 12]))))
+            .with_codecs(Some(parse_codecs("zstd:2+crc32c").unwrap())),
+        CopyOptions::default()
+            .with_format(Some(Format::V3))
+            .with_shards(Some(None))
+            .with_codecs(Some(parse_codecs("none").unwrap()))
+            .with_layout(Some(MemoryLayout::F)),
+        CopyOptions::default()
+            .with_format(Some(Format::V2))
+            .with_chunks(Some(Sizes::List(vec![5, 5, 5])))
+            .with_codecs(Some(parse_codecs("gzip:1").unwrap()))
+            .with_layout(Some(MemoryLayout::F)),
     ];
     for from in [Format::V3, Format::V2] {
         for (n, options) in options.iter().enumerate() {
@@ -121,7 +115,7 @@ fn every_change_keeps_the_elements() {
             }
             let (store, _) = source(from);
             let made: SharedStore = Arc::new(MemoryStore::new());
-            let copied = run(&store, &made, &CopyOptions { verify: true, ..options.clone() })
+            let copied = run(&store, &made, &options.clone().with_verify(true))
                 .unwrap_or_else(|e| panic!("{n} of {from:?}: {e}"));
             assert_eq!((copied.arrays, copied.groups), (2, 2));
             for path in ["a", "g/b"] {
@@ -157,8 +151,7 @@ fn a_plain_copy_is_the_same_bytes() {
         }
         // V2 to V3 leaves the chunks as they are, too, where the codecs allow.
         let up: SharedStore = Arc::new(MemoryStore::new());
-        let copied =
-            run(&store, &up, &CopyOptions { format: Some(Format::V3), ..CopyOptions::default() }).unwrap();
+        let copied = run(&store, &up, &CopyOptions::default().with_format(Some(Format::V3))).unwrap();
         assert_eq!(copied.verbatim, 2, "{format:?}");
     }
 }
@@ -167,15 +160,13 @@ fn a_plain_copy_is_the_same_bytes() {
 fn parts_and_other_types() {
     let (store, data) = source(Format::V3);
     let made: SharedStore = Arc::new(MemoryStore::new());
-    let options = CopyOptions {
-        region: Some(Selection::parse("2:18:3,::-1,4:").unwrap()),
-        chunks: Some(Sizes::List(vec![2, 3, 2])),
-        ..CopyOptions::default()
-    };
+    let options = CopyOptions::default()
+        .with_region(Some(Selection::parse("2:18:3,::-1,4:").unwrap()))
+        .with_chunks(Some(Sizes::List(vec![2, 3, 2])));
     wait(copy(&open(&store), "s", "a", &made, "x/y", &options)).unwrap();
     let positions = [(2..18).step_by(3).collect(), (0..13).rev().collect(), (4..9).collect()];
     assert!(all(&made, "x/y") == data.select(&positions, zaro::Order::C));
-    let cast = CopyOptions { data_type: Some(DataType::FLOAT64), ..CopyOptions::default() };
+    let cast = CopyOptions::default().with_data_type(Some(DataType::FLOAT64));
     wait(copy(&open(&store), "s", "a", &made, "f", &cast)).unwrap();
     let got: Vec<f64> = wait(open(&made).array("f"))
         .unwrap()
@@ -186,17 +177,14 @@ fn parts_and_other_types() {
     let want: Vec<f64> =
         data.bytes.chunks(4).map(|b| f64::from(i32::from_le_bytes(b.try_into().unwrap()))).collect();
     assert_eq!(got, want);
-    let narrow = CopyOptions { data_type: Some(DataType::UINT8), ..CopyOptions::default() };
+    let narrow = CopyOptions::default().with_data_type(Some(DataType::UINT8));
     let e = wait(copy(&open(&store), "s", "a", &made, "n", &narrow)).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Invalid, "{e}");
 }
 
 #[test]
 fn keys_change_in_what_is_said_alone() {
-    let with = |prefixed, separator| CopyOptions {
-        keys: KeysOption { prefixed, separator },
-        ..CopyOptions::default()
-    };
+    let with = |prefixed, separator| CopyOptions::default().with_keys(KeysOption { prefixed, separator });
     let key = |format: Format, options: &CopyOptions| {
         let made: SharedStore = Arc::new(MemoryStore::new());
         run(&source(format).0, &made, options).unwrap();
@@ -206,9 +194,9 @@ fn keys_change_in_what_is_said_alone() {
     assert_eq!(key(Format::V2, &with(None, Some('/'))), "a/0/0/0");
     assert_eq!(key(Format::V3, &with(None, Some('.'))), "a/c.0.0.0");
     assert_eq!(key(Format::V3, &with(Some(false), None)), "a/0.0.0");
-    let down = CopyOptions { format: Some(Format::V2), ..with(None, Some('/')) };
+    let down = with(None, Some('/')).with_format(Some(Format::V2));
     assert_eq!(key(Format::V3, &down), "a/0/0/0");
-    let up = CopyOptions { format: Some(Format::V3), ..with(None, Some('.')) };
+    let up = with(None, Some('.')).with_format(Some(Format::V3));
     assert_eq!(key(Format::V2, &up), "a/c.0.0.0");
 }
 
@@ -219,7 +207,7 @@ fn a_fill_value_is_rounded_like_any_element() {
     let document = V3::new(&[2], &[1], "float64").fill("0.1").document();
     put_array_without(&store, "", &document, &data, &[vec![0]]);
     let made: SharedStore = Arc::new(MemoryStore::new());
-    let options = CopyOptions { data_type: Some(DataType::FLOAT32), verify: true, ..CopyOptions::default() };
+    let options = CopyOptions::default().with_data_type(Some(DataType::FLOAT32)).with_verify(true);
     let store: SharedStore = Arc::new(store);
     run(&store, &made, &options).unwrap();
     assert_eq!(all(&made, ""), [0.1f32, 0.2].map(f32::to_le_bytes).concat());
@@ -235,8 +223,7 @@ fn another_type_needs_no_other_codecs() {
         let store = MemoryStore::new();
         put_array(&store, "", &V3::new(&[6], &[3], "uint8").codecs(codecs).document(), &data);
         let (store, made): (SharedStore, SharedStore) = (Arc::new(store), Arc::new(MemoryStore::new()));
-        let options =
-            CopyOptions { data_type: Some(DataType::Int(32)), verify: true, ..CopyOptions::default() };
+        let options = CopyOptions::default().with_data_type(Some(DataType::Int(32))).with_verify(true);
         run(&store, &made, &options).unwrap();
         assert_eq!(all(&made, ""), (0..6i32).flat_map(i32::to_le_bytes).collect::<Vec<u8>>());
         let text = wait(made.get("zarr.json", None)).unwrap().unwrap();
@@ -254,9 +241,9 @@ fn shards_in_shards_go_where_chunks_are_asked_for() {
         V3::new(&[8, 12], &[8, 6], "int32").codecs(sharding(&[4, 3], &inner, LE, "end")).document();
     put_array(&store, "", &document, &data);
     let store: SharedStore = Arc::new(store);
-    let none = CopyOptions { shards: Some(None), ..CopyOptions::default() };
-    let odd = CopyOptions { chunks: Some(Sizes::List(vec![3, 5])), ..CopyOptions::default() };
-    for options in [CopyOptions { chunks: odd.chunks.clone(), ..none.clone() }, none, odd] {
+    let none = CopyOptions::default().with_shards(Some(None));
+    let odd = CopyOptions::default().with_chunks(Some(Sizes::List(vec![3, 5])));
+    for options in [none.clone().with_chunks(odd.chunks.clone()), none, odd] {
         let made: SharedStore = Arc::new(MemoryStore::new());
         run(&store, &made, &options).unwrap();
         assert!(all(&made, "") == data.bytes);
@@ -271,8 +258,7 @@ fn what_is_there_is_not_overwritten_unasked() {
     let made: SharedStore = Arc::new(MemoryStore::new());
     run(&store, &made, &CopyOptions::default()).unwrap();
     assert_eq!(run(&store, &made, &CopyOptions::default()).unwrap_err().kind(), ErrorKind::Usage);
-    let again =
-        CopyOptions { existing: Existing::Replace, format: Some(Format::V2), ..CopyOptions::default() };
+    let again = CopyOptions::default().with_existing(Existing::Replace).with_format(Some(Format::V2));
     run(&store, &made, &again).unwrap();
     assert!(!keys(&made).iter().any(|k| k.ends_with("zarr.json")));
     assert!(all(&store, "a") == all(&made, "a"));
@@ -305,14 +291,12 @@ fn shards_are_gathered_from_cells() {
         let store: SharedStore = Arc::new(store);
         for (chunks, shards, codecs, layout) in &targets {
             for region in regions {
-                let options = CopyOptions {
-                    chunks: Some(Sizes::List(chunks.to_vec())),
-                    shards: Some(Some(Sizes::List(shards.to_vec()))),
-                    codecs: Some(parse_codecs(codecs).unwrap()),
-                    layout: Some(layout.clone()),
-                    region: region.map(|r| Selection::parse(r).unwrap()),
-                    ..CopyOptions::default()
-                };
+                let options = CopyOptions::default()
+                    .with_chunks(Some(Sizes::List(chunks.to_vec())))
+                    .with_shards(Some(Some(Sizes::List(shards.to_vec()))))
+                    .with_codecs(Some(parse_codecs(codecs).unwrap()))
+                    .with_layout(Some(layout.clone()))
+                    .with_region(region.map(|r| Selection::parse(r).unwrap()));
                 let made: SharedStore = Arc::new(MemoryStore::new());
                 run(&store, &made, &options).unwrap();
                 let positions: [Vec<u64>; 3] = match region {
@@ -326,7 +310,7 @@ fn shards_are_gathered_from_cells() {
                     region.is_some() || !keys(&made).contains(&"c/0/0/0".to_owned()) || shards[0] > 17,
                     "{what}"
                 );
-                let cast = CopyOptions { data_type: Some(DataType::Int(64)), ..options };
+                let cast = options.with_data_type(Some(DataType::Int(64)));
                 let cast_made: SharedStore = Arc::new(MemoryStore::new());
                 run(&store, &cast_made, &cast).unwrap();
                 let narrow: Vec<u8> = all(&cast_made, "").chunks(8).flat_map(|b| b[..4].to_vec()).collect();
@@ -347,12 +331,10 @@ fn large_chunks_are_gathered_from_whole_ones() {
     for codecs in ["none", "zstd:1", "gzip:1+crc32c"] {
         for chunks in [[32, 32, 32], [64, 64, 16], [16, 32, 48]] {
             let made: SharedStore = Arc::new(MemoryStore::new());
-            let options = CopyOptions {
-                chunks: Some(Sizes::List(chunks.to_vec())),
-                codecs: Some(parse_codecs(codecs).unwrap()),
-                verify: true,
-                ..CopyOptions::default()
-            };
+            let options = CopyOptions::default()
+                .with_chunks(Some(Sizes::List(chunks.to_vec())))
+                .with_codecs(Some(parse_codecs(codecs).unwrap()))
+                .with_verify(true);
             run(&store, &made, &options).unwrap();
             assert!(all(&made, "") == data.bytes, "{codecs} {chunks:?}");
             assert!(!keys(&made).contains(&"c/0/0/0".to_owned()), "{codecs} {chunks:?}");
@@ -375,12 +357,10 @@ fn a_transpose_larger_than_memory_reads_each_chunk_once() {
     let logged: SharedStore = Arc::new(LogStore::new(Arc::new(store), log));
     let dir = std::env::temp_dir().join(format!("zaro-copy-test-{}", std::process::id()));
     let made: SharedStore = Arc::new(LocalStore::new(&dir));
-    let options = CopyOptions {
-        chunks: Some(Sizes::List(vec![256, 4, 4])),
-        context: Context::shared().with_memory(6 * data.bytes.len() / 20),
-        verify: false,
-        ..CopyOptions::default()
-    };
+    let options = CopyOptions::default()
+        .with_chunks(Some(Sizes::List(vec![256, 4, 4])))
+        .with_context(Context::shared().with_memory(6 * data.bytes.len() / 20))
+        .with_verify(false);
     run(&logged, &made, &options).unwrap();
     assert_eq!(reads.load(Ordering::Relaxed), 256, "each source chunk once");
     assert!(all(&made, "") == data.bytes);
@@ -403,34 +383,29 @@ fn a_copy_that_was_stopped_goes_on() {
         for stop in 1..6u64 {
             let cancel = CancelToken::new();
             let (seen, flag) = (AtomicU64::new(0), cancel.clone());
-            let options = CopyOptions {
-                chunks: Some(Sizes::List(chunks.clone())),
-                shards: Some(shards.clone()),
-                context: Context::shared().with_memory(memory),
-                task: Task::default().with_cancel(&cancel).with_progress(move |_| {
+            let options = CopyOptions::default()
+                .with_chunks(Some(Sizes::List(chunks.clone())))
+                .with_shards(Some(shards.clone()))
+                .with_context(Context::shared().with_memory(memory))
+                .with_task(Task::default().with_cancel(&cancel).with_progress(move |_| {
                     if seen.fetch_add(1, Ordering::Relaxed) >= stop {
                         flag.cancel();
                     }
-                }),
-                ..CopyOptions::default()
-            };
+                }));
             match run(&store, &made, &options) {
                 Err(e) => assert_eq!(e.kind(), ErrorKind::Cancelled, "{e}"),
                 Ok(_) => break,
             }
             // With other settings it is another copy.
-            let other = CopyOptions { format: Some(Format::V2), ..CopyOptions::default() };
+            let other = CopyOptions::default().with_format(Some(Format::V2));
             assert_eq!(run(&store, &made, &other).unwrap_err().kind(), ErrorKind::Usage);
         }
         if hierarchy_is_unfinished(&made) {
-            let options = CopyOptions {
-                chunks: Some(Sizes::List(chunks.clone())),
-                shards: Some(shards.clone()),
-                // With other memory the blocks are others, too.
-                context: Context::shared().with_memory(memory * 3),
-                verify: true,
-                ..CopyOptions::default()
-            };
+            let options = CopyOptions::default()
+                .with_chunks(Some(Sizes::List(chunks.clone())))
+                .with_shards(Some(shards.clone()))
+                .with_context(Context::shared().with_memory(memory * 3))
+                .with_verify(true);
             assert!(run(&store, &made, &options).unwrap().resumed);
         }
         assert!(all(&made, "") == data.bytes);
@@ -515,7 +490,7 @@ fn old_consolidated_metadata_hide_nothing() {
         // Somebody adds an array and does not consolidate again: as if the old document came back.
         let key = if format == Format::V3 { "zarr.json" } else { ".zmetadata" };
         let old = wait(store.get(key, None)).unwrap().unwrap();
-        let new = zaro::meta::NewArray { format, shape: vec![3], ..Default::default() };
+        let new = zaro::meta::NewArray::default().with_format(format).with_shape(vec![3]);
         wait(hierarchy::create_array(&store, "late", &new, Existing::Refuse)).unwrap();
         let _ = wait(async { store.put(key, old, zaro::store::Condition::Always).await }).unwrap();
         let made: SharedStore = Arc::new(MemoryStore::new());
@@ -530,7 +505,7 @@ fn a_copy_is_seen_when_it_is_whole() {
     for n in 0.. {
         let inner: SharedStore = Arc::new(MemoryStore::new());
         let failing: SharedStore = Arc::new(FaultStore::new(inner.clone()).with_all_after(n, Fault::Final));
-        let options = CopyOptions { chunks: Some(Sizes::List(vec![4, 4, 4])), ..CopyOptions::default() };
+        let options = CopyOptions::default().with_chunks(Some(Sizes::List(vec![4, 4, 4])));
         let done = run(&store, &failing, &options);
         // Whatever is readable is right.
         let zarr = open(&inner);
@@ -573,10 +548,9 @@ fn a_place_that_cannot_be_is_refused_before_anything_is_copied() {
     let (store, _) = source(Format::V3);
     let (made, _) = source(Format::V2);
     let before = keys(&made);
-    for (to, options) in [
-        ("new", CopyOptions::default()),
-        ("a/inside", CopyOptions { format: Some(Format::V2), ..CopyOptions::default() }),
-    ] {
+    for (to, options) in
+        [("new", CopyOptions::default()), ("a/inside", CopyOptions::default().with_format(Some(Format::V2)))]
+    {
         let e = wait(copy(&open(&store), "s", "a", &made, to, &options)).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Usage, "{e}");
         assert_eq!(keys(&made), before);
@@ -605,12 +579,10 @@ fn large_shards_are_verified_in_parts() {
     let data = Model::counting(&shape, 1);
     put_array(&store, "", &V3::new(&shape, &[256, 256], "uint8").document(), &data);
     let (store, made): (SharedStore, SharedStore) = (Arc::new(store), Arc::new(MemoryStore::new()));
-    let options = CopyOptions {
-        shards: Some(Some(Sizes::List(vec![1024, 1024]))),
-        context: Context::shared().with_memory(7 << 20),
-        verify: true,
-        ..CopyOptions::default()
-    };
+    let options = CopyOptions::default()
+        .with_shards(Some(Some(Sizes::List(vec![1024, 1024]))))
+        .with_context(Context::shared().with_memory(7 << 20))
+        .with_verify(true);
     run(&store, &made, &options).unwrap();
     assert!(all(&made, "") == data.bytes);
 }
@@ -640,14 +612,12 @@ fn elements_of_transposed_and_nested_shards_are_put_into_any_order() {
                 for (chunks, shards) in
                     [(None, None), (None, Some(None)), (Some(vec![2, 3, 4]), Some(Some(vec![4, 6, 4])))]
                 {
-                    let options = CopyOptions {
-                        layout: layout.clone(),
-                        codecs: codecs.clone(),
-                        chunks: chunks.map(Sizes::List),
-                        shards: shards.map(|s| s.map(Sizes::List)),
-                        verify: true,
-                        ..CopyOptions::default()
-                    };
+                    let options = CopyOptions::default()
+                        .with_layout(layout.clone())
+                        .with_codecs(codecs.clone())
+                        .with_chunks(chunks.map(Sizes::List))
+                        .with_shards(shards.map(|s| s.map(Sizes::List)))
+                        .with_verify(true);
                     let made: SharedStore = Arc::new(MemoryStore::new());
                     run(&store, &made, &options).unwrap_or_else(|e| panic!("{chain} {options:?}: {e}"));
                     assert!(all(&made, "") == all(&store, ""), "{chain} {options:?}");

@@ -145,7 +145,7 @@ fn a_missing_chunk_names_its_key_where_it_is_an_error() {
     let store = Arc::new(MemoryStore::new());
     store.put("zarr.json", V3::new(&[4], &[2], "uint8").document()).unwrap();
     let array = common::open_array(store).unwrap();
-    let options = ReadOptions { missing: Missing::Error, ..ReadOptions::default() };
+    let options = ReadOptions::default().with_missing(Missing::Error);
     let e = array.read_blocking(&Selection::parse("3").unwrap(), &options).unwrap_err();
     assert_eq!((e.kind(), e.key()), (ErrorKind::NotFound, Some("c/1")));
 }

@@ -17,13 +17,11 @@ fn members(text: &str) -> Vec<(String, Json)> {
 
 /// An array of 3 by 4 numbers 0, 1, 2, … with these attributes.
 fn array(store: &SharedStore, path: &str, data_type: DataType, attributes: &str) -> Array {
-    let new = NewArray {
-        shape: vec![3, 4],
-        chunks: Some(vec![2, 3]),
-        attributes: members(attributes),
-        data_type,
-        ..NewArray::default()
-    };
+    let new = NewArray::default()
+        .with_shape(vec![3, 4])
+        .with_chunks(Some(vec![2, 3]))
+        .with_attributes(members(attributes))
+        .with_data_type(data_type);
     let array = wait(hierarchy::create_array(store, path, &new, Existing::Refuse)).unwrap();
     let bytes: Vec<u8> = (0..12i16).flat_map(i16::to_le_bytes).collect();
     if new.data_type == DataType::Int(16) {
@@ -48,7 +46,7 @@ fn written(reading: &Reading, sink: &mut dyn Sink, order: Order, budget: usize) 
     let mut lost = Lost::of_text();
     sink.begin(&reading.layout(order), &mut out).unwrap();
     for window in wait(reading.windows(budget, order)).unwrap() {
-        let options = ReadOptions { order, ..ReadOptions::default() };
+        let options = ReadOptions::default().with_order(order);
         let slab = wait(reading.read(&window, &options, &mut lost)).unwrap();
         sink.block(&slab, &mut out).unwrap();
     }
@@ -143,7 +141,7 @@ fn consolidated_metadata_that_are_stale_are_found() {
     wait(hierarchy::create_group(&store, "g", Format::V2, &old, Existing::Refuse)).unwrap();
     wait(hierarchy::consolidate(&store, "")).unwrap();
     let check = || {
-        let options = OpenOptions { use_consolidated: false, ..OpenOptions::default() };
+        let options = OpenOptions::default().with_use_consolidated(false);
         let zarr = wait(Zarr::from_store(store.clone(), options)).unwrap();
         wait(zaro::validate::validate(&zarr, "")).unwrap()
     };

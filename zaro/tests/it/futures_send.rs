@@ -71,12 +71,13 @@ fn all(
     let options = UpgradeOptions::default();
     send(upgrade(zarr, "", "", store, "", &options));
     send(upgrade_in_place(store, "", &options));
-    send(zaro::image::validate::validate(zarr, "", &zaro::image::validate::Options::default()));
+    send(zaro::image::validate::validate(zarr, "", &zaro::image::validate::ImageValidateOptions::default()));
     send(zaro::validate::validate(zarr, ""));
     send(zaro::validate::validate_data(zarr, "", &Task::default()));
     send(zaro::stat::stat(zarr, array, &zaro::stat::StatOptions::default()));
     let folder = FolderSource(std::path::PathBuf::new());
     let (any, done) = (|_: &str| true, Arc::new(Fetched::default()));
-    let fetching = &FetchOptions { existing: Existing::Refuse, at_once: 1, task: Task::default() };
+    let fetching =
+        &FetchOptions::default().with_existing(Existing::Refuse).with_at_once(1).with_task(Task::default());
     send(fetch(manifest, &folder, &folder.0, &any, fetching, &done));
 }

@@ -45,7 +45,7 @@ impl Store for Noting {
             let pin = options.pin.filter(|p| !p.is_empty()).cloned();
             self.spans.lock().unwrap().push((offset, length, pin));
         }
-        self.inner.get_opts(key, GetOptions { pin: None, ..options }).await
+        self.inner.get_opts(key, options.with_pin(None)).await
     }
 
     async fn stat(&self, key: &str) -> Result<Option<ObjectMeta>> {

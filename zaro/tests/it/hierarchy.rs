@@ -15,13 +15,11 @@ fn empty() -> SharedStore {
 }
 
 fn new(format: Format, shape: &[u64], chunks: &[u64]) -> NewArray {
-    NewArray {
-        format,
-        shape: shape.to_vec(),
-        data_type: DataType::UInt(16),
-        chunks: Some(chunks.to_vec()),
-        ..NewArray::default()
-    }
+    NewArray::default()
+        .with_format(format)
+        .with_shape(shape.to_vec())
+        .with_data_type(DataType::UInt(16))
+        .with_chunks(Some(chunks.to_vec()))
 }
 
 fn keys(store: &SharedStore) -> Vec<String> {
@@ -238,7 +236,7 @@ fn consolidated_metadata_have_what_several_changed_at_once() {
             }
         });
         let seen = |use_consolidated: bool| {
-            let options = OpenOptions { use_consolidated, ..OpenOptions::default() };
+            let options = OpenOptions::default().with_use_consolidated(use_consolidated);
             let root = zaro::store::PrefixStore::new(store.clone(), "g").unwrap();
             let zarr = wait(Zarr::from_store(Arc::new(root), options)).unwrap();
             assert_eq!(zarr.is_consolidated(), use_consolidated);

@@ -23,12 +23,10 @@ fn pixels() -> Vec<u8> {
 fn image(version: ImageVersion) -> SharedStore {
     let store: SharedStore = Arc::new(MemoryStore::new());
     let axes = vec![Axis::named("y"), Axis::named("x")];
-    let mut new = NewArray {
-        shape: vec![50, 37],
-        chunks: Some(vec![8, 8]),
-        data_type: DataType::UInt(8),
-        ..NewArray::default()
-    };
+    let mut new = NewArray::default()
+        .with_shape(vec![50, 37])
+        .with_chunks(Some(vec![8, 8]))
+        .with_data_type(DataType::UInt(8));
     document::prepare(&mut new, version, &axes);
     let level = Level { path: "0".into(), scale: Some(vec![1.0, 1.0]), translation: None };
     let multiscale = Multiscale { name: None, axes, levels: vec![level], method: None };
@@ -42,7 +40,7 @@ fn image(version: ImageVersion) -> SharedStore {
 }
 
 fn zarr(store: &SharedStore) -> Zarr {
-    let options = OpenOptions { use_consolidated: false, ..OpenOptions::default() };
+    let options = OpenOptions::default().with_use_consolidated(false);
     wait(Zarr::from_store(store.clone(), options)).unwrap()
 }
 
@@ -64,7 +62,7 @@ fn unfinished(store: &SharedStore) -> bool {
 }
 
 fn options() -> PyramidOptions {
-    PyramidOptions { levels: Some(4), ..PyramidOptions::default() }
+    PyramidOptions::default().with_levels(Some(4))
 }
 
 /// `store`, which ends after `n` requests.
@@ -120,8 +118,8 @@ fn levels_are_seen_when_all_are_whole() {
 
 #[test]
 fn levels_that_are_replaced_are_old_or_none_or_new() {
-    let old = PyramidOptions { method: Some(Method::Decimate), levels: Some(3), ..options() };
-    let new = PyramidOptions { existing: Existing::Replace, ..options() };
+    let old = options().with_method(Some(Method::Decimate)).with_levels(Some(3));
+    let new = options().with_existing(Existing::Replace);
     let fresh = || {
         let store = image(ImageVersion::V05);
         wait(pyramid::build(&store, "", &old)).unwrap();
@@ -171,7 +169,7 @@ fn labels_are_listed_when_they_are_whole() {
     let array = wait(zarr(&source).array("0")).unwrap();
     let from = LabelSource::Array(Box::new(array), Vec::new());
     let add = |store: &SharedStore, name: &str, existing: Existing| {
-        let options = AddLabelsOptions { existing, ..AddLabelsOptions::default() };
+        let options = AddLabelsOptions::default().with_existing(existing);
         wait(add_labels::add(store, "", name, &from, &options)).map(drop)
     };
     let names = |store: &SharedStore| -> Vec<String> {
@@ -205,11 +203,8 @@ fn labels_are_listed_when_they_are_whole() {
 fn labels_follow_levels_that_others_rounded_up() {
     let plans = pyramid::follow(&[50, 37], &[vec![50, 37], vec![25, 19], vec![13, 10]]);
     let store = image(ImageVersion::V05);
-    let options = PyramidOptions {
-        method: Some(Method::Mode),
-        factors: Factors::Levels(plans),
-        ..PyramidOptions::default()
-    };
+    let options =
+        PyramidOptions::default().with_method(Some(Method::Mode)).with_factors(Factors::Levels(plans));
     wait(pyramid::build(&store, "", &options)).unwrap();
     let all = levels(&store, "");
     assert_eq!(all.iter().map(Vec::len).collect::<Vec<_>>(), [50 * 37, 25 * 19, 13 * 10]);
@@ -230,7 +225,7 @@ fn labelled() -> SharedStore {
 
 #[test]
 fn labels_are_part_of_the_pyramid_that_is_finished() {
-    let with_labels = PyramidOptions { labels: true, ..options() };
+    let with_labels = options().with_labels(true);
     let good = labelled();
     assert_eq!(wait(pyramid::build(&good, "", &with_labels)).unwrap().labels, ["cells"]);
     let wanted = (levels(&good, ""), levels(&good, "labels/cells"));
@@ -271,7 +266,7 @@ fn levels_of_other_pixels_are_not_taken_up() {
                 &Selection::all(),
                 Values::new([200; 50 * 37].to_vec(), Order::C),
                 // As a program that knows nothing of journals.
-                &WriteOptions { alone: true, ..WriteOptions::default() },
+                &WriteOptions::default().with_alone(true),
             )
             .unwrap();
     };
@@ -292,7 +287,7 @@ fn levels_of_other_pixels_are_not_taken_up() {
             assert!(e.to_string().contains("chunks of its source were changed since"), "{e}");
             refused += 1;
         }
-        let anew = PyramidOptions { existing: Existing::Replace, ..options() };
+        let anew = options().with_existing(Existing::Replace);
         wait(pyramid::build(&store, "", &anew)).unwrap();
         assert_eq!(levels(&store, ""), wanted, "after {n} requests");
     }
@@ -303,12 +298,10 @@ fn levels_of_other_pixels_are_not_taken_up() {
 fn a_plain_array_that_became_an_image_is_finished() {
     let fresh = || {
         let store: SharedStore = Arc::new(MemoryStore::new());
-        let new = NewArray {
-            shape: vec![50, 37],
-            chunks: Some(vec![8, 8]),
-            data_type: DataType::UInt(8),
-            ..NewArray::default()
-        };
+        let new = NewArray::default()
+            .with_shape(vec![50, 37])
+            .with_chunks(Some(vec![8, 8]))
+            .with_data_type(DataType::UInt(8));
         let array = wait(hierarchy::create_array(&store, "g/0", &new, Existing::Refuse)).unwrap();
         array
             .write_blocking(&Selection::all(), Values::new(pixels(), Order::C), &WriteOptions::default())

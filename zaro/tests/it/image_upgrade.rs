@@ -55,7 +55,7 @@ fn objects(store: &SharedStore) -> BTreeMap<String, Vec<u8>> {
 }
 
 fn open(store: &SharedStore) -> Zarr {
-    let options = OpenOptions { use_consolidated: false, ..OpenOptions::default() };
+    let options = OpenOptions::default().with_use_consolidated(false);
     wait(Zarr::from_store(store.clone(), options)).unwrap()
 }
 
@@ -71,7 +71,7 @@ fn attributes(store: &SharedStore, path: &str) -> Json {
 }
 
 fn to(version: ImageVersion) -> UpgradeOptions {
-    UpgradeOptions { to: version, ..UpgradeOptions::default() }
+    UpgradeOptions::default().with_to(version)
 }
 
 fn elsewhere(from: &SharedStore, version: ImageVersion) -> Result<(SharedStore, Upgraded)> {
@@ -341,7 +341,7 @@ fn consolidated_metadata_are_renewed() {
 fn a_dry_run_changes_nothing_and_faults_are_found_before_anything_is_changed() {
     let store: SharedStore = sample(SEED);
     let before = objects(&store);
-    let dry = UpgradeOptions { dry_run: true, ..to(ImageVersion::V05) };
+    let dry = to(ImageVersion::V05).with_dry_run(true);
     let done = wait(upgrade_in_place(&store, "", &dry)).unwrap();
     assert_eq!(done.arrays.len(), 5);
     assert_eq!(objects(&store), before);
@@ -360,7 +360,7 @@ fn a_dry_run_changes_nothing_and_faults_are_found_before_anything_is_changed() {
     let e = wait(upgrade_in_place(&store, "", &to(ImageVersion::V04))).unwrap_err();
     assert!(e.to_string().contains("scene"), "{e}");
     assert_eq!(objects(&store), before);
-    let lossy = UpgradeOptions { lossy: true, ..to(ImageVersion::V04) };
+    let lossy = to(ImageVersion::V04).with_lossy(true);
     let done = wait(upgrade_in_place(&store, "", &lossy)).unwrap();
     assert!(done.notes.iter().any(|n| n.contains("scene")), "{:?}", done.notes);
     assert_eq!(elements(&store, "s0"), elements(&(sample(NEW) as SharedStore), "s0"));

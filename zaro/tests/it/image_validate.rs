@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use zaro::image::ImageVersion;
-use zaro::image::validate::{FindingLevel, ImageReport, Options, RULES, validate, validate_attributes};
+use zaro::image::validate::{
+    FindingLevel, ImageReport, ImageValidateOptions, RULES, validate, validate_attributes,
+};
 use zaro::meta::Json;
 use zaro::store::MemoryStore;
 use zaro::{OpenOptions, Zarr};
@@ -72,7 +74,7 @@ impl Tree {
         zaro::blocking::wait(Zarr::from_store(Arc::new(store), OpenOptions::default())).unwrap()
     }
 
-    fn report(&self, options: &Options) -> ImageReport {
+    fn report(&self, options: &ImageValidateOptions) -> ImageReport {
         zaro::blocking::wait(validate(&self.zarr(), "", options)).unwrap()
     }
 }
@@ -333,7 +335,7 @@ const LAYOUT04: (&str, Base, ImageVersion) = ("layout 0.4", layout04, ImageVersi
 #[test]
 fn what_keeps_every_rule_has_no_finding() {
     for (name, base, version) in BASES.into_iter().chain([LAYOUT04]) {
-        let report = base().report(&Options::default());
+        let report = base().report(&ImageValidateOptions::default());
         if name != "layout 0.4" {
             assert_eq!(report.version, version, "{name}");
         }
@@ -565,7 +567,7 @@ const CASES: &[Case] = &[
 fn what_breaks_a_rule_is_found_where_it_is_broken() {
     let mut wrong = Vec::new();
     for (i, (base, at, from, to, rule, level, node, path)) in CASES.iter().enumerate() {
-        let report = base().edit(at, from, to).report(&Options::default());
+        let report = base().edit(at, from, to).report(&ImageValidateOptions::default());
         // Where a list is given without its place in `ome`, either will do: wells of old and new plates share cases.
         let is_place = |found: &str| found == *path || found.strip_prefix("ome.") == Some(path);
         let found = report
@@ -597,7 +599,7 @@ fn what_is_allowed_stays_allowed() {
         ("0.4", format!("{{{}}}", scales45("0.4", untyped, 4))),
         ("0.5", format!(r#"{{"ome":{{"version":"0.5",{}}}}}"#, scales45("", untyped, 4))),
     ] {
-        let report = attributes(&document, &Options::default());
+        let report = attributes(&document, &ImageValidateOptions::default());
         assert_eq!(report.version.text(), version);
         assert!(report.is_valid(false), "{version}: {:?}", report.findings);
     }
@@ -633,40 +635,40 @@ fn what_is_allowed_stays_allowed() {
         (plate06, "A/1/zarr.json", r#""acquisition":0"#, r#""acquisition":1"#),
     ];
     for (base, at, from, to) in allowed {
-        let report = base().edit(at, from, to).report(&Options::default());
+        let report = base().edit(at, from, to).report(&ImageValidateOptions::default());
         let lines: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
         assert!(report.is_valid(false), "{at} {to}\n{}", lines.join("\n"));
     }
 }
 
-fn attributes(text: &str, options: &Options) -> ImageReport {
+fn attributes(text: &str, options: &ImageValidateOptions) -> ImageReport {
     validate_attributes(&Json::parse(text.as_bytes()).unwrap().value, options)
 }
 
 #[test]
 fn another_version_can_be_asked_for() {
-    let report = v04().report(&Options { version: Some(ImageVersion::V05), ..Options::default() });
+    let report = v04().report(&ImageValidateOptions::default().with_version(Some(ImageVersion::V05)));
     assert!(report.asked && report.version == ImageVersion::V05 && report.stated.as_deref() == Some("0.4"));
     assert!(report.findings.iter().any(|f| f.rule == "V2" && f.level == Must), "{:?}", report.findings);
     // 0.1 as 0.2: the separators are wrong, and the versions.
-    let report = v01().report(&Options { version: Some(ImageVersion::V02), ..Options::default() });
+    let report = v01().report(&ImageValidateOptions::default().with_version(Some(ImageVersion::V02)));
     let rules: Vec<&str> = report.findings.iter().filter(|f| f.level == Must).map(|f| f.rule).collect();
     assert!(rules.contains(&"V7") && rules.contains(&"V4"), "{rules:?}");
 }
 
 #[test]
 fn a_version_that_is_not_stated_is_assumed_by_the_form() {
-    let report = v04().edit(Z, r#""version":"0.4","#, "").report(&Options::default());
+    let report = v04().edit(Z, r#""version":"0.4","#, "").report(&ImageValidateOptions::default());
     assert_eq!((report.version, report.stated), (ImageVersion::V04, None));
-    let report = v02().edit(Z, r#""version":"0.2","#, "").report(&Options::default());
+    let report = v02().edit(Z, r#""version":"0.2","#, "").report(&ImageValidateOptions::default());
     assert_eq!(report.version, ImageVersion::V02);
     assert!(report.is_valid(false));
     // A version to come is judged by the last that is known, but for its axes, which it freed.
     let five = r#""axes":[{"name":"a"},{"name":"b"},{"name":"y","type":"space","unit":"micrometer"},{"name":"x","type":"space","unit":"micrometer"}]"#;
     let text = format!(r#"{{"ome":{{"version":"0.9.dev1",{}}}}}"#, scales06(five, 4));
-    let report = attributes(&text, &Options::default());
+    let report = attributes(&text, &ImageValidateOptions::default());
     assert!(report.is_valid(false), "{:?}", report.findings);
-    let report = attributes(&text.replace("0.9.dev1", "0.6"), &Options::default());
+    let report = attributes(&text.replace("0.9.dev1", "0.6"), &ImageValidateOptions::default());
     assert!(!report.is_valid(false));
 }
 
@@ -682,7 +684,7 @@ fn documents_alone_are_judged_as_far_as_they_tell() {
         (r#"{"ome":{"version":"0.6","scene":{}}}"#, Some("V37")),
         (r#"{"ome":{"version":"nought"}}"#, Some("V2")),
     ] {
-        let report = attributes(text, &Options::default());
+        let report = attributes(text, &ImageValidateOptions::default());
         match rule {
             None => assert!(report.findings.is_empty(), "{text}: {:?}", report.findings),
             Some(rule) => {
@@ -701,18 +703,18 @@ fn long_lists_are_no_trouble() {
         format!(r#"{{"image-label":{{"version":"0.4","colors":[{colors}],"properties":[{properties}]}}}}"#)
     };
     let value = |i: u32| format!(r#"{{"label-value":{i},"rgba":[1,2,3,4]}}"#);
-    let report = attributes(&document(&list(&value), &list(&value)), &Options::default());
+    let report = attributes(&document(&list(&value), &list(&value)), &ImageValidateOptions::default());
     assert!(report.findings.is_empty());
     let wrong = |_: u32| r#"{"label-value":1,"rgba":[1]}"#.to_owned();
-    let report = attributes(&document(&list(&wrong), &list(&wrong)), &Options::default());
+    let report = attributes(&document(&list(&wrong), &list(&wrong)), &ImageValidateOptions::default());
     assert!((3..100).contains(&report.findings.len()), "{}", report.findings.len());
 }
 
 #[test]
 fn trees_of_documents_alone_may_lack_nodes() {
     let tree = v05().edit("0-", "", "").edit("1-", "", "");
-    assert!(!tree.report(&Options::default()).is_valid(false));
-    let report = tree.report(&Options { metadata_only: true, ..Options::default() });
+    assert!(!tree.report(&ImageValidateOptions::default()).is_valid(false));
+    let report = tree.report(&ImageValidateOptions::default().with_metadata_only(true));
     assert!(report.findings.is_empty(), "{:?}", report.findings);
 }
 
@@ -723,7 +725,7 @@ fn sample(name: &str) -> PathBuf {
 fn sample_report(name: &str) -> ImageReport {
     let uri = sample(name);
     let zarr = zaro::blocking::wait(zaro::open(uri.to_str().unwrap(), &OpenOptions::default())).unwrap();
-    zaro::blocking::wait(validate(&zarr, "", &Options::default())).unwrap()
+    zaro::blocking::wait(validate(&zarr, "", &ImageValidateOptions::default())).unwrap()
 }
 
 #[test]

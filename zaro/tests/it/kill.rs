@@ -228,21 +228,17 @@ fn store(folder: &Path, name: &str) -> SharedStore {
 }
 
 fn copy_options() -> CopyOptions {
-    CopyOptions {
-        chunks: Some(Sizes::List(vec![32, 1])),
-        context: Context::shared().with_memory(100_000),
-        ..CopyOptions::default()
-    }
+    CopyOptions::default()
+        .with_chunks(Some(Sizes::List(vec![32, 1])))
+        .with_context(Context::shared().with_memory(100_000))
 }
 
 fn copy_it(folder: &Path) {
     let source = wait(Zarr::from_store(store(folder, "source"), OpenOptions::default())).unwrap();
-    let options = CopyOptions { temporary: Some(folder.join("temp")), ..copy_options() };
+    let options = copy_options().with_temporary(Some(folder.join("temp")));
     // Slower than it is, so that it is met in the middle.
-    let slow = CopyOptions {
-        task: Task::default().with_progress(|_| std::thread::sleep(Duration::from_millis(1))),
-        ..options
-    };
+    let slow =
+        options.with_task(Task::default().with_progress(|_| std::thread::sleep(Duration::from_millis(1))));
     wait(copy(&source, "source", "", &store(folder, "copy"), "", &slow)).unwrap();
 }
 

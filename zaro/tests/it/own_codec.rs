@@ -72,9 +72,9 @@ fn marked(name: &str) -> CodecMeta {
 #[test]
 fn codecs_of_users_are_written_and_read() {
     let known = parse_codecs("gzip:1").unwrap();
-    let new = NewArray { shape: vec![8], data_type: DataType::UINT8, ..NewArray::default() };
+    let new = NewArray::new(DataType::UINT8, [8]);
     // Unknown before, known after.
-    let own = NewArray { codecs: Some(vec![marked("own.marked")]), ..new.clone() };
+    let own = new.clone().with_codecs(Some(vec![marked("own.marked")]));
     assert_eq!(write(&own).unwrap_err().kind(), ErrorKind::Unsupported);
 
     register("own.marked", CodecKind::Bytes, |request| {
@@ -92,19 +92,18 @@ fn codecs_of_users_are_written_and_read() {
 
     // In the place of `bytes`, inside a shard, before one of ours.
     let codecs = [vec![CodecMeta::new("own.backwards", vec![])], known, vec![marked("own.marked")]].concat();
-    let shards =
-        NewArray { chunks: Some(vec![4]), shards: Some(vec![8]), codecs: Some(codecs), ..new.clone() };
+    let shards = new.clone().with_chunks(Some(vec![4])).with_shards(Some(vec![8])).with_codecs(Some(codecs));
     assert_eq!(read(&write(&shards).unwrap()).unwrap(), [0, 1, 2, 3, 4, 5, 6, 7]);
 
     // In V2 the name is an id.
-    let v2 = NewArray { format: Format::V2, codecs: Some(vec![marked("v2.own.marked")]), ..new.clone() };
+    let v2 = new.clone().with_format(Format::V2).with_codecs(Some(vec![marked("v2.own.marked")]));
     let store = write(&v2).unwrap();
     let document = blocking::wait(store.get(".zarray", None)).unwrap().unwrap();
     assert!(String::from_utf8_lossy(&document).contains(r#""id": "own.marked""#), "{document:?}");
     assert_eq!(read(&store).unwrap(), [0, 1, 2, 3, 4, 5, 6, 7]);
 
     // What is not what it was said to be is found when a chain is built.
-    let liar = NewArray { codecs: Some(vec![CodecMeta::new("own.liar", vec![])]), ..new };
+    let liar = new.with_codecs(Some(vec![CodecMeta::new("own.liar", vec![])]));
     assert!(write(&liar).unwrap_err().to_string().contains("registered as Array"));
 }
 

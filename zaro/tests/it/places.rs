@@ -15,13 +15,11 @@ use zaro::{
 };
 
 fn new(format: Format, shape: &[u64], chunks: &[u64]) -> NewArray {
-    NewArray {
-        format,
-        shape: shape.to_vec(),
-        data_type: DataType::UInt(16),
-        chunks: Some(chunks.to_vec()),
-        ..NewArray::default()
-    }
+    NewArray::default()
+        .with_format(format)
+        .with_shape(shape.to_vec())
+        .with_data_type(DataType::UInt(16))
+        .with_chunks(Some(chunks.to_vec()))
 }
 
 /// An array of `n` numbers from 1 on.
@@ -93,7 +91,7 @@ fn a_folder_and_its_web_address_are_one_place() {
         let uri = format!("{}/data/{path}", server.url().trim_end_matches('/'));
         wait(open_store(&uri, &StoreOptions::default())).unwrap()
     };
-    let options = CopyOptions { existing: Existing::Replace, ..CopyOptions::default() };
+    let options = CopyOptions::default().with_existing(Existing::Replace);
     for (source, from, to) in
         [("", "", ""), ("g", "", "g"), ("g", "", ""), ("", "", "g"), ("g", "x", "g"), ("", "g", "g")]
     {
@@ -114,7 +112,7 @@ fn links_in_the_source_may_lead_into_the_destination() {
     let (source, target) = (local(&a), local(&b));
     wait(hierarchy::create_group(&source, "", Format::V3, &Json::object(), Existing::Refuse)).unwrap();
     counted(&target, "x", Format::V3, 100, 10);
-    let options = CopyOptions { existing: Existing::Replace, ..CopyOptions::default() };
+    let options = CopyOptions::default().with_existing(Existing::Replace);
     let before = tree(&b);
     let refused = |source: &SharedStore| {
         let e = wait(copy(&zarr(source), "a", "", &target, "", &options)).unwrap_err();
@@ -206,7 +204,7 @@ fn a_folder_of_zarrs_is_no_zarr() {
     counted(&local(&dir.path().join("a.zarr")), "", Format::V3, 10, 10);
     let source: SharedStore = Arc::new(MemoryStore::new());
     counted(&source, "", Format::V3, 10, 10);
-    let options = CopyOptions { existing: Existing::Replace, ..CopyOptions::default() };
+    let options = CopyOptions::default().with_existing(Existing::Replace);
     let e = wait(copy(&zarr(&source), "s", "", &store, "", &options)).unwrap_err();
     assert!(e.to_string().contains("a.zarr"), "{e}");
     assert_eq!(read(&store, "a.zarr").len(), 10);
@@ -412,7 +410,7 @@ fn what_lies_beyond_the_border_does_not_come_into_sight() {
         long.write_blocking(
             &Selection::all(),
             Values::new(values.to_vec(), Order::C),
-            &WriteOptions { alone: true, ..WriteOptions::default() },
+            &WriteOptions::default().with_alone(true),
         )
         .unwrap();
         let new = wait(hierarchy::append(&store, "x", 0, 10, remote)).unwrap();

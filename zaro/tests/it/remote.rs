@@ -93,7 +93,7 @@ fn v2_consolidated_is_one_request_where_the_version_is_known() {
     let a = common::wait(zarr.array("a")).unwrap();
     assert_eq!(a.meta().attributes.get("units").and_then(|u| u.as_str()), Some("m"));
     assert_eq!(keys(&probe), ["zarr.json", ".zmetadata"]);
-    let options = OpenOptions { format: Some(Format::V2), ..OpenOptions::default() };
+    let options = OpenOptions::default().with_format(Some(Format::V2));
     common::wait(Zarr::from_store(probe.clone(), options)).unwrap();
     assert_eq!(keys(&probe), [".zmetadata"]);
 }
@@ -326,7 +326,7 @@ fn missing_chunks_are_fill_or_an_error_as_asked() {
     for store in [store.clone() as SharedStore, Arc::new(Probe::new(store))] {
         let array = common::open_array(store).unwrap();
         assert!(common::read(&array, ":").unwrap() == data.bytes);
-        let options = ReadOptions { missing: Missing::Error, ..ReadOptions::default() };
+        let options = ReadOptions::default().with_missing(Missing::Error);
         let e = array.read_blocking(&Selection::all(), &options).unwrap_err();
         assert_eq!((e.kind(), e.key()), (ErrorKind::NotFound, Some("c/1/0")), "{e}");
         array.read_blocking(&Selection::parse("0:2").unwrap(), &options).unwrap();
@@ -431,7 +431,7 @@ fn watched() -> (Arc<Mutex<Vec<Progress>>>, ReadOptions) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let sink = seen.clone();
     let task = Task::default().with_progress(move |p| sink.lock().unwrap().push(p));
-    (seen, ReadOptions { task, ..ReadOptions::default() })
+    (seen, ReadOptions::default().with_task(task))
 }
 
 #[test]
@@ -487,7 +487,7 @@ fn a_cancelled_read_stops() {
             }
         };
         let task = Task::default().with_progress(progress).with_cancel(&cancel);
-        let options = ReadOptions { task, ..ReadOptions::default() };
+        let options = ReadOptions::default().with_task(task);
         let e = array.read_blocking(&Selection::all(), &options).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Cancelled, "{e}");
         assert!(chunks.load(Ordering::SeqCst) < 64, "all chunks were read all the same");

@@ -75,7 +75,7 @@ fn seen(store: &SharedStore, at: &str) -> Option<(&'static str, u8)> {
 }
 
 fn seen_by(store: &SharedStore, at: &str, use_consolidated: bool) -> Option<(&'static str, u8)> {
-    let options = OpenOptions { use_consolidated, ..OpenOptions::default() };
+    let options = OpenOptions::default().with_use_consolidated(use_consolidated);
     let zarr = wait(Zarr::from_store(store.clone(), options)).ok()?;
     wait(zarr.node(at.trim_end_matches('/'))).ok()?;
     let mut found = Vec::new();
@@ -90,7 +90,7 @@ fn seen_by(store: &SharedStore, at: &str, use_consolidated: bool) -> Option<(&'s
 }
 
 fn options() -> CopyOptions {
-    CopyOptions { existing: Existing::Replace, ..CopyOptions::default() }
+    CopyOptions::default().with_existing(Existing::Replace)
 }
 
 fn run(source: &SharedStore, store: &SharedStore, to: &str, options: &CopyOptions) -> Result<Copied> {
@@ -107,7 +107,7 @@ fn failing(make: &dyn Fn() -> (SharedStore, Option<tempfile::TempDir>), to: &str
     let source = memory();
     fill(&source, "", 5);
     let at = if to.is_empty() { String::new() } else { format!("{to}/") };
-    let recut = CopyOptions { chunks: Some(Sizes::List(vec![2, 8])), ..options() };
+    let recut = options().with_chunks(Some(Sizes::List(vec![2, 8])));
     for way in [options(), recut] {
         // Where it lies in a group, that has consolidated metadata.
         let consolidate = |store: &SharedStore| {
@@ -199,7 +199,7 @@ fn an_array_that_cannot_be_written_leaves_the_old() {
     let store = memory();
     old(&store, "");
     let before = keys(&store);
-    let new = NewArray { shape: vec![4], data_type: DataType::UInt(8), ..NewArray::default() };
+    let new = NewArray::new(DataType::UInt(8), [4]);
     let meta = new.meta().unwrap();
     let create = |filled| wait(wait(create::array(&store, "b", &meta, Existing::Replace))?.finish(filled));
     let failed = create(Err(zaro::Error::usage("no input")));
@@ -259,7 +259,7 @@ fn who_writes_to_an_array_that_was_replaced_meanwhile_is_told_before_and_after()
     let opened = wait(hierarchy::open_array(&store, "b", &Context::shared())).unwrap();
     let writing = wait(opened.writing()).unwrap();
     // In this process nobody is in their own way.
-    let new = NewArray { shape: vec![2], data_type: DataType::UInt(16), ..NewArray::default() };
+    let new = NewArray::new(DataType::UInt(16), [2]);
     wait(hierarchy::create_array(&store, "b", &new, Existing::Replace)).unwrap();
     assert!(wait(writing.check()).unwrap_err().to_string().contains("replaced"));
     drop(writing);
@@ -282,7 +282,7 @@ fn every_write_through_an_opened_array_is_seen_by_who_replaces_it() {
     let store: SharedStore = Arc::new(LogStore::new(files, Arc::new(log)));
     let marks = || marked.lock().unwrap().len();
     let data_type = DataType::UInt(16);
-    let new = NewArray { shape: vec![64], chunks: Some(vec![1]), data_type, ..NewArray::default() };
+    let new = NewArray::default().with_shape(vec![64]).with_chunks(Some(vec![1])).with_data_type(data_type);
     wait(hierarchy::create_array(&store, "a", &new, Existing::Refuse)).unwrap();
     let array = wait(hierarchy::open_array(&store, "a", &Context::shared())).unwrap();
     let write = |array: &Array, at: u64| {
@@ -309,7 +309,6 @@ fn every_write_through_an_opened_array_is_seen_by_who_replaces_it() {
     wait(appending.publish()).unwrap();
     assert_eq!(marks(), before);
     // What was opened before it was replaced is not written to.
-    wait(hierarchy::create_array(&store, "a", &NewArray { shape: vec![9], ..new }, Existing::Replace))
-        .unwrap();
+    wait(hierarchy::create_array(&store, "a", &new.with_shape(vec![9]), Existing::Replace)).unwrap();
     assert!(write(&array, 0).unwrap_err().to_string().contains("replaced"));
 }

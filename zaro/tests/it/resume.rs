@@ -69,11 +69,9 @@ fn keys(store: &SharedStore) -> Vec<String> {
 
 /// As chunks are, and cut otherwise; and how many requests apart it is stopped.
 fn ways() -> [(CopyOptions, usize); 2] {
-    let recut = CopyOptions {
-        chunks: Some(Sizes::List(vec![8, 8])),
-        context: Context::shared().with_memory(20_000),
-        ..CopyOptions::default()
-    };
+    let recut = CopyOptions::default()
+        .with_chunks(Some(Sizes::List(vec![8, 8])))
+        .with_context(Context::shared().with_memory(20_000));
     [(CopyOptions::default(), 67), (recut, 17)]
 }
 
@@ -109,7 +107,7 @@ fn a_source_that_changed_is_not_mixed_with_what_it_was() {
                 }
                 Ok(copied) => assert!(!begun && !copied.resumed),
             }
-            let anew = CopyOptions { existing: Existing::Replace, ..options.clone() };
+            let anew = options.clone().with_existing(Existing::Replace);
             assert!(!run(&s, &d, &anew).unwrap().resumed, "begun anew");
             assert!(elements(&d).iter().all(|e| *e == 2), "way {way}, after {after}");
             assert!(!d.join(JOURNAL).exists());
@@ -158,15 +156,9 @@ fn another_source_and_other_options_are_told_apart() {
     assert_eq!(e.kind(), ErrorKind::Usage);
     assert!(e.to_string().contains("chunks of its source were changed since"), "{e}");
     for (other, said) in [
-        (
-            CopyOptions { chunks: Some(Sizes::List(vec![8, 8])), ..options.clone() },
-            "chunks was nothing, not [8,8]",
-        ),
-        (CopyOptions { format: Some(Format::V2), ..options.clone() }, "zarr_format was nothing, not 2"),
-        (
-            CopyOptions { region: Some(Selection::parse("0:8,:").unwrap()), ..options.clone() },
-            "select was nothing",
-        ),
+        (options.clone().with_chunks(Some(Sizes::List(vec![8, 8]))), "chunks was nothing, not [8,8]"),
+        (options.clone().with_format(Some(Format::V2)), "zarr_format was nothing, not 2"),
+        (options.clone().with_region(Some(Selection::parse("0:8,:").unwrap())), "select was nothing"),
     ] {
         let e = named(&p, &other).unwrap_err();
         assert!(e.to_string().contains(said), "{e}");
@@ -185,7 +177,7 @@ fn another_source_and_other_options_are_told_apart() {
     // Whatever stands there: it is made anew.
     std::fs::write(d.join(JOURNAL), "no JSON").unwrap();
     assert_eq!(named(&p, &options).unwrap_err().kind(), ErrorKind::Usage);
-    named(&q, &CopyOptions { existing: Existing::Replace, ..options }).unwrap();
+    named(&q, &options.with_existing(Existing::Replace)).unwrap();
     assert!(elements(&d).iter().all(|e| *e == 2));
 }
 
@@ -214,10 +206,7 @@ fn a_journal_is_private_and_has_no_secrets() {
 
 /// Slower than it is, so that it is met in the middle.
 fn slow(options: CopyOptions) -> CopyOptions {
-    CopyOptions {
-        task: Task::default().with_progress(|_| std::thread::sleep(Duration::from_millis(40))),
-        ..options
-    }
+    options.with_task(Task::default().with_progress(|_| std::thread::sleep(Duration::from_millis(40))))
 }
 
 #[test]
@@ -234,7 +223,7 @@ fn a_place_belongs_to_one_run() {
         }
         for existing in [Existing::Refuse, Existing::Replace] {
             for from in [&p, &q] {
-                let e = run(from, &d, &CopyOptions { existing, ..options.clone() }).unwrap_err();
+                let e = run(from, &d, &options.clone().with_existing(existing)).unwrap_err();
                 assert_eq!(e.kind(), ErrorKind::Conflict, "{e}");
                 assert!(e.to_string().contains("is at work here"), "{e}");
             }
@@ -268,11 +257,9 @@ fn who_loses_the_place_to_another_machine_stops() {
     let dir = TempDir::new().unwrap();
     let (p, d) = (dir.path().join("p"), dir.path().join("d"));
     source(&p, 1);
-    let options = CopyOptions {
-        chunks: Some(Sizes::List(vec![64, 1])),
-        context: Context::shared().with_memory(3000),
-        ..CopyOptions::default()
-    };
+    let options = CopyOptions::default()
+        .with_chunks(Some(Sizes::List(vec![64, 1])))
+        .with_context(Context::shared().with_memory(3000));
     std::thread::scope(|s| {
         let first = s.spawn(|| run(&p, &d, &slow(options.clone())));
         while !d.join(JOURNAL).exists() {
@@ -306,12 +293,12 @@ fn a_source_that_changes_meanwhile_is_found_out_at_the_end() {
                 std::fs::write(at.join("c/15/15"), vec![9u8; 16]).unwrap();
             }
         };
-        let meddled = CopyOptions { task: Task::default().with_progress(progress), ..options.clone() };
+        let meddled = options.clone().with_task(Task::default().with_progress(progress));
         let e = run(&s, &d, &meddled).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Conflict, "{e}");
         assert!(!d.join("zarr.json").exists(), "nothing is published");
         assert_eq!(run(&s, &d, &options).unwrap_err().kind(), ErrorKind::Usage);
-        run(&s, &d, &CopyOptions { existing: Existing::Replace, ..options }).unwrap();
+        run(&s, &d, &options.with_existing(Existing::Replace)).unwrap();
         assert_eq!(elements(&d), elements(&s));
     }
 }
@@ -337,12 +324,10 @@ fn temporary_chunks_are_of_one_run() {
             .unwrap();
         path
     };
-    let options = CopyOptions {
-        chunks: Some(Sizes::List(vec![512, 4, 64])),
-        context: Context::shared().with_memory(4 << 20),
-        temporary: Some(temporary.clone()),
-        ..CopyOptions::default()
-    };
+    let options = CopyOptions::default()
+        .with_chunks(Some(Sizes::List(vec![512, 4, 64])))
+        .with_context(Context::shared().with_memory(4 << 20))
+        .with_temporary(Some(temporary.clone()));
     let scratch = || -> Vec<_> {
         let found = std::fs::read_dir(&temporary).into_iter().flatten();
         found.map(|e| e.unwrap().file_name().into_string().unwrap()).collect()
@@ -367,7 +352,7 @@ fn temporary_chunks_are_of_one_run() {
             }
         };
         let task = Task::default().with_progress(progress).with_cancel(&cancel);
-        let stopping = CopyOptions { task, ..options.clone() };
+        let stopping = options.clone().with_task(task);
         assert_eq!(run(&s, &d, &stopping).unwrap_err().kind(), ErrorKind::Cancelled);
         assert!(scratch().is_empty(), "{:?}", scratch());
     }
@@ -411,11 +396,8 @@ fn both_ways() -> SharedStore {
 }
 
 fn contents(store: &SharedStore) -> Vec<Vec<u8>> {
-    let zarr = wait(Zarr::from_store(
-        store.clone(),
-        OpenOptions { use_consolidated: false, ..OpenOptions::default() },
-    ))
-    .unwrap();
+    let zarr =
+        wait(Zarr::from_store(store.clone(), OpenOptions::default().with_use_consolidated(false))).unwrap();
     assert_eq!(wait(zarr.node("")).unwrap().meta.attributes().get("title"), Some(&Json::string("t")));
     ["a", "b", "c"]
         .iter()
@@ -441,7 +423,7 @@ fn a_conversion_is_finished_or_undone_and_never_taken_for_its_opposite() {
                 if moved {
                     // With keys that V2 does not have.
                     let made: SharedStore = Arc::new(MemoryStore::new());
-                    let options = CopyOptions { format: Some(from), ..CopyOptions::default() };
+                    let options = CopyOptions::default().with_format(Some(from));
                     wait(copy(&open(&store), "memory", "", &made, "", &options)).unwrap();
                     store = made;
                     assert!(keys(&store).contains(&"a/c/0/0".to_owned()));
@@ -602,7 +584,7 @@ fn unfinished_work_is_known_to_all() {
     std::fs::rename(d.join(JOURNAL), d.join(".zaro-copy.json")).unwrap();
     let e = run(&s, &d, &CopyOptions::default()).unwrap_err();
     assert!(e.to_string().contains("earlier version"), "{e}");
-    run(&s, &d, &CopyOptions { existing: Existing::Replace, ..CopyOptions::default() }).unwrap();
+    run(&s, &d, &CopyOptions::default().with_existing(Existing::Replace)).unwrap();
     assert_eq!(elements(&d), elements(&s));
     assert!(!d.join(".zaro-copy.json").exists());
 }

@@ -190,7 +190,7 @@ fn selection(rng: &mut Rng, case: &Case) -> (Selection, Vec<Vec<u64>>, Vec<u64>)
 fn check(array: &Array, case: &Case, rng: &mut Rng, seed: u64) {
     let (selection, positions, shape) = selection(rng, case);
     let order = if rng.one_in(2) { Order::C } else { Order::F };
-    let options = ReadOptions { order, ..ReadOptions::default() };
+    let options = ReadOptions::default().with_order(order);
     let wanted = case.data.select(&positions, order);
     let context = || format!("seed {seed}, {} {selection:?} {order:?}\n{}", array.store(), case.document);
     let slab = array.read_blocking(&selection, &options).unwrap_or_else(|e| panic!("{e}: {}", context()));
@@ -251,7 +251,7 @@ fn large_uncompressed_chunks_are_read_in_rows() {
                     _ => vec![vec![0], vec![4, 900, 4], (100..200).collect()],
                 };
                 for order in [Order::C, Order::F] {
-                    let options = ReadOptions { order, ..ReadOptions::default() };
+                    let options = ReadOptions::default().with_order(order);
                     let slab = array.read_blocking(&Selection::parse(text).unwrap(), &options).unwrap();
                     let wanted = case.data.select(&positions, order);
                     assert!(slab.bytes == wanted, "{name} {} {text} {order:?}", array.store());

@@ -26,7 +26,7 @@ fn windows(name: &str, store: &Arc<MemoryStore>, data: &Model) {
             let picks: Vec<_> = data.shape.iter().map(|n| common::random_index(&mut rng, *n)).collect();
             let (indexes, positions): (Vec<_>, Vec<_>) = picks.into_iter().unzip();
             let order = if rng.one_in(2) { Order::C } else { Order::F };
-            let options = ReadOptions { order, ..ReadOptions::default() };
+            let options = ReadOptions::default().with_order(order);
             let selection = Selection::new(indexes);
             let slab = array
                 .read_blocking(&selection, &options)
@@ -147,7 +147,7 @@ fn missing_inner_chunks_are_fill() {
         windows(name, &store, &data);
         // Where missing chunks are an error, missing inner chunks are too.
         let array = common::open_array(store).unwrap();
-        let options = ReadOptions { missing: zaro::Missing::Error, ..ReadOptions::default() };
+        let options = ReadOptions::default().with_missing(zaro::Missing::Error);
         let missing = array.read_blocking(&Selection::parse("3:6,0:3").unwrap(), &options);
         if name != "compressed after" {
             assert!(missing.unwrap_err().is_not_found(), "{name}");

@@ -351,13 +351,9 @@ fn an_array_in(uri: &str, options: &StoreOptions) {
     use zaro::meta::NewArray;
     use zaro::{OpenOptions, Order, ReadOptions, Selection, Values, WriteOptions, Zarr, blocking::wait};
     let store = wait(zaro::open::open_store_for_writing(uri, options)).unwrap();
-    let new = NewArray {
-        shape: vec![16, 40],
-        data_type: zaro::meta::DataType::UINT8,
-        chunks: Some(vec![4, 10]),
-        shards: Some(vec![16, 20]),
-        ..NewArray::default()
-    };
+    let new = NewArray::new(zaro::meta::DataType::UINT8, [16, 40])
+        .with_chunks(Some(vec![4, 10]))
+        .with_shards(Some(vec![16, 20]));
     let array = wait(hierarchy::create_array(&store, "a/x", &new, Existing::Refuse)).unwrap();
     std::thread::scope(|s| {
         for row in 0..16u8 {
@@ -379,12 +375,10 @@ fn an_array_in(uri: &str, options: &StoreOptions) {
     };
     assert!(all("a/x") == want, "sixteen writers of the same two shards");
     let zarr = wait(Zarr::from_store(store.clone(), OpenOptions::default())).unwrap();
-    let other = CopyOptions {
-        chunks: Some(Sizes::List(vec![16, 3])),
-        shards: Some(None),
-        verify: true,
-        ..CopyOptions::default()
-    };
+    let other = CopyOptions::default()
+        .with_chunks(Some(Sizes::List(vec![16, 3])))
+        .with_shards(Some(None))
+        .with_verify(true);
     wait(copy(&zarr, uri, "a", &store, "b", &other)).unwrap();
     assert!(all("b/x") == want);
     wait(hierarchy::resize(&store, "b/x", &[16, 5])).unwrap();

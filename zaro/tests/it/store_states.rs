@@ -54,7 +54,7 @@ fn hasty() -> StoreOptions {
 }
 
 fn options() -> OpenOptions {
-    OpenOptions { store: hasty(), ..OpenOptions::default() }
+    OpenOptions::default().with_store(hasty())
 }
 
 async fn array_at(server: &TinyServer, options: &OpenOptions) -> Array {

@@ -159,7 +159,7 @@ async fn a_file_comes_in_blocks_and_must_stay_what_it_is() {
         [("5d41402abc4b2a76b9719d911017c592", true), ("5d41402abc4b2a76b9719d911017c593", false)]
     {
         let pin = Pin { etag: Some(etag.to_owned()), ..Pin::default() };
-        let options = GetOptions { pin: Some(&pin), ..GetOptions::default() };
+        let options = GetOptions::default().with_pin(Some(&pin));
         let got = collected(store.get_stream("k", options).await).await;
         assert_eq!(got.is_ok(), right, "{got:?}");
     }

@@ -233,7 +233,7 @@ fn consolidated_and_direct_trees_agree() {
     }
     store.put("g/zarr.json", V3_GROUP).unwrap();
     let open = |use_consolidated| {
-        let options = zaro::OpenOptions { use_consolidated, ..zaro::OpenOptions::default() };
+        let options = zaro::OpenOptions::default().with_use_consolidated(use_consolidated);
         common::wait(Zarr::from_store(store.clone(), options)).unwrap()
     };
     let (one, other) = (open(true), open(false));

@@ -293,7 +293,8 @@ async fn what_is_not_fetched_whole_from_a_bucket_is_no_zarr() {
         let done = Fetched::default();
         let into = folder.path().to_owned();
         let existing = zaro::hierarchy::Existing::Refuse;
-        let options = FetchOptions { existing, at_once: 4, task: zaro::Task::default() };
+        let options =
+            FetchOptions::default().with_existing(existing).with_at_once(4).with_task(zaro::Task::default());
         let fetched = wait(fetch(&manifest, &zarr, &into, &|_| true, &options, &done));
         assert!(fetched.is_err(), "{refused}");
         assert!(!into.join("zarr.json").exists(), "{refused} was not fetched, and the Zarr can be opened");
@@ -316,8 +317,7 @@ async fn an_inventory_without_the_zarr_is_refused() {
     use zaro::manifest::bucket::{BucketZarr, CreateOptions, ListingSource, create};
     let server = TinyServer::start(|_| TinyReply::status(500));
     let folder = tempfile::tempdir().unwrap();
-    let options =
-        CreateOptions { source: ListingSource::Inventory(inventory(folder.path())), ..Default::default() };
+    let options = CreateOptions::default().with_source(ListingSource::Inventory(inventory(folder.path())));
     let make = |id: &str| BucketZarr::new(bucket(&server), &format!("zarr/{id}")).unwrap();
     assert!(create(&make("abcdef"), &options).await.is_ok());
     // No manifest of nothing, also not of what only begins so.

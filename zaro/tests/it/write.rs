@@ -104,8 +104,7 @@ fn random_writes_are_read_back() {
             let values =
                 if rng.one_in(4) { fill.repeat(volume(&counts)) } else { rng.bytes(volume(&counts) * size) };
             let order = *rng.pick(&[Order::C, Order::F]);
-            let options =
-                WriteOptions { keep_fill: rng.one_in(3), alone: rng.one_in(3), ..WriteOptions::default() };
+            let options = WriteOptions::default().with_keep_fill(rng.one_in(3)).with_alone(rng.one_in(3));
             array
                 .write_blocking(
                     &Selection::new(indexes.clone()),
@@ -120,7 +119,7 @@ fn random_writes_are_read_back() {
             assert!(all(&other) == model.bytes, "{document}: round {round}, another reader");
         }
         // All fill: nothing is left.
-        let alone = WriteOptions { alone: true, ..WriteOptions::default() };
+        let alone = WriteOptions::default().with_alone(true);
         let values = fill.repeat(volume(&shape));
         array.write_blocking(&Selection::all(), Values::new(values.to_vec(), Order::C), &alone).unwrap();
         let keys = |store: &dyn Store| store_keys(store);

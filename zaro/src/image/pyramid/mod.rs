@@ -77,7 +77,9 @@ impl Method {
 }
 
 /// How to make a pyramid. What is left out is as in the largest level.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, derive_setters::Setters)]
+#[setters(prefix = "with_")]
+#[non_exhaustive]
 pub struct PyramidOptions {
     /// How many levels there are to be, with the largest; until y and x are at most 256 long, if it is not said.
     pub levels: Option<usize>,

@@ -351,7 +351,9 @@ fn gaussian_levels_do_not_show_how_they_were_cut() {
 
 #[test]
 fn metadata_say_what_was_made() {
-    for version in [ImageVersion::V02, ImageVersion::V03, ImageVersion::V04, ImageVersion::V05, ImageVersion::V06] {
+    for version in
+        [ImageVersion::V02, ImageVersion::V03, ImageVersion::V04, ImageVersion::V05, ImageVersion::V06]
+    {
         let new = u8_array(&[1, 2, 1, 8, 8], &[1, 1, 1, 4, 4]);
         let bytes = [PICTURE, PICTURE].concat();
         let sample = Sample::new(version, "tczyx", new, &bytes);

@@ -304,7 +304,8 @@ mod tests {
 
     /// Width, height and pixels of a TIFF file.
     fn tiff_pixels(path: &std::path::Path) -> (u64, u64, Vec<u8>) {
-        let source = source::open(&[path.to_owned()], &source::ImageSourceOptions::default()).unwrap().remove(0);
+        let source =
+            source::open(&[path.to_owned()], &source::ImageSourceOptions::default()).unwrap().remove(0);
         let [t, c, z, y, x] = source.sizes;
         assert_eq!((t, c, z), (1, 4, 1));
         let mut planes = vec![0; usize::try_from(4 * y * x).unwrap()];

@@ -124,7 +124,9 @@ impl fmt::Debug for ImageSource {
 }
 
 /// How files are to be understood.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, derive_setters::Setters)]
+#[setters(prefix = "with_")]
+#[non_exhaustive]
 pub struct ImageSourceOptions {
     /// The axes, in the order of the file: for numpy files, and for the pages of TIFF files that do not say. Letters of
     /// t, c, z, y, x.

@@ -40,7 +40,9 @@ use crate::task::Task;
 use plan::{Data, UpgradePlan};
 
 /// How to upgrade.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, derive_setters::Setters)]
+#[setters(prefix = "with_")]
+#[non_exhaustive]
 pub struct UpgradeOptions {
     /// The version wanted.
     pub to: ImageVersion,
@@ -101,7 +103,8 @@ async fn broken(store: &SharedStore, root: &str, tops: &[String]) -> Result<Vec<
     let zarr = hierarchy::open(store).await?;
     let mut broken = Vec::new();
     for top in tops {
-        let report = validate::validate(&zarr, &join(root, top), &validate::Options::default()).await?;
+        let report =
+            validate::validate(&zarr, &join(root, top), &validate::ImageValidateOptions::default()).await?;
         broken.extend(report.findings.into_iter().filter(|f| f.level == FindingLevel::Must));
     }
     Ok(broken)

@@ -35,8 +35,10 @@ pub use report::{Finding as ImageFinding, Level as FindingLevel, Report as Image
 pub use rules::{RULES, Rule};
 
 /// How to validate.
-#[derive(Debug, Clone, Default)]
-pub struct Options {
+#[derive(Debug, Clone, Default, derive_setters::Setters)]
+#[setters(prefix = "with_")]
+#[non_exhaustive]
+pub struct ImageValidateOptions {
     /// The version whose rules are applied, whatever the documents say.
     pub version: Option<ImageVersion>,
     /// Nodes that are not there at all are no fault: trees of which only some documents were kept.
@@ -58,7 +60,7 @@ impl Judged {
 }
 
 /// Checks the node at `path` and all that belongs to it.
-pub async fn validate(zarr: &Zarr, path: &str, options: &Options) -> Result<ImageReport> {
+pub async fn validate(zarr: &Zarr, path: &str, options: &ImageValidateOptions) -> Result<ImageReport> {
     walk::validate(zarr, path, options).await
 }
 
@@ -88,7 +90,7 @@ pub fn attributes_in(uri: &str, certain: bool) -> Result<Option<Json>> {
 
 /// Checks one document of attributes, without the hierarchy it is from.
 #[must_use]
-pub fn validate_attributes(attributes: &Json, options: &Options) -> ImageReport {
+pub fn validate_attributes(attributes: &Json, options: &ImageValidateOptions) -> ImageReport {
     let stated = version::stated(attributes);
     let format = if attributes.get("ome").is_some() { Format::V3 } else { Format::V2 };
     let judged = judged(&stated, options, || match (format, attributes.get("multiscales")) {
@@ -106,7 +108,7 @@ pub fn validate_attributes(attributes: &Json, options: &Options) -> ImageReport 
 }
 
 /// The rules for a document that states `stated`.
-fn judged(stated: &Stated, options: &Options, assumed: impl FnOnce() -> ImageVersion) -> Judged {
+fn judged(stated: &Stated, options: &ImageValidateOptions, assumed: impl FnOnce() -> ImageVersion) -> Judged {
     if let Some(version) = options.version {
         return Judged::new(version);
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Judged, Options, text_of};
+use super::{ImageValidateOptions, Judged, text_of};
 use crate::error::{Hint, redacted};
 use crate::image::version::{ImageVersion, Stated};
 use crate::meta::Json;
@@ -135,7 +135,7 @@ impl Report {
     pub(super) fn new(
         judged: Judged,
         stated: &Stated,
-        options: &Options,
+        options: &ImageValidateOptions,
         nodes: usize,
         mut findings: Vec<Finding>,
     ) -> Self {

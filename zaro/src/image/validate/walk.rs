@@ -9,7 +9,7 @@ use super::document::{self, Seen};
 use super::hcs::{SeenField, SeenPlate};
 use super::report::{Finding, FindingSink, Level, Report, Spot, at, quoted};
 use super::systems::ParameterNode;
-use super::{Judged, Options, judged, labels, layout, text_of};
+use super::{ImageValidateOptions, Judged, judged, labels, layout, text_of};
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::Zarr;
 use crate::image::find;
@@ -59,7 +59,7 @@ impl NodeFound {
 #[derive(Debug)]
 pub(super) struct CheckWalk<'a> {
     pub(super) zarr: &'a Zarr,
-    pub(super) options: &'a Options,
+    pub(super) options: &'a ImageValidateOptions,
     /// The rules of the top.
     pub(super) judged: Judged,
     /// The version that the top states, as it states it.
@@ -96,7 +96,7 @@ enum ImageRole<'a> {
 }
 
 /// Checks the node at `path` and all that belongs to it.
-pub(super) async fn validate(zarr: &Zarr, path: &str, options: &Options) -> Result<Report> {
+pub(super) async fn validate(zarr: &Zarr, path: &str, options: &ImageValidateOptions) -> Result<Report> {
     let path = zarr.key_of(path)?;
     let node = zarr.node(&path).await?;
     let NodeMeta::Group(meta) = node.meta else {

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::{FutureExt as _, StreamExt, stream};
 
 use super::BucketZarr;
-use super::create::{CreateOptions, Source, StoreOptions, create};
+use super::create::{CreateOptions, PublishOptions, Source, create};
 use super::embargo::EmbargoCheck;
 use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::digest::Digest;
@@ -185,6 +185,6 @@ async fn make(bucket: &Arc<Bucket>, path: &str, options: &Backfill) -> Result<(D
         Some(said) => said,
         None => zarr.is_embargoed(options.embargo_check).await?,
     };
-    let stored = zarr.store(created.document, StoreOptions { embargoed, replace: false }).await?;
+    let stored = zarr.store(created.document, PublishOptions { embargoed, replace: false }).await?;
     Ok((checksum, stored.as_str()))
 }

@@ -24,7 +24,7 @@ use crate::manifest::model::{EntryRef, Fields, Manifest};
 use crate::manifest::parse::parse;
 use crate::manifest::place::Stored;
 use crate::manifest::spool::nameless;
-use crate::manifest::write::{Finished, Stream, WriteOptions};
+use crate::manifest::write::{Finished, ManifestOptions, ManifestStream};
 use crate::store::object::versions::{ObjectVersion, Pages};
 use crate::time::Time;
 
@@ -41,12 +41,14 @@ pub enum Source {
 }
 
 /// How a manifest is made.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, derive_setters::Setters)]
+#[setters(prefix = "with_")]
+#[non_exhaustive]
 pub struct CreateOptions {
     /// What is listed.
     pub source: Source,
     /// How the document looks.
-    pub write: WriteOptions,
+    pub write: ManifestOptions,
     /// How often the Zarr is listed at most until it holds still; 1 takes the first listing as it is.
     pub listings: u32,
 }
@@ -61,8 +63,10 @@ pub struct Created {
 }
 
 /// How a manifest is put into the bucket.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct StoreOptions {
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, derive_setters::Setters)]
+#[setters(prefix = "with_")]
+#[non_exhaustive]
+pub struct PublishOptions {
     /// With the tag of embargoed ones from its first byte.
     pub embargoed: bool,
     /// Also in place of what is no manifest of this state.
@@ -137,12 +141,12 @@ fn pages(zarr: &BucketZarr, source: &Source) -> Pages {
 async fn scan(
     zarr: &BucketZarr,
     source: &Source,
-    write: WriteOptions,
+    write: ManifestOptions,
     at: Option<Time>,
 ) -> Result<Option<Scan>> {
     let fields = fields(source);
     let mut pages = pages(zarr, source);
-    let mut stream = Stream::new(fields, write);
+    let mut stream = ManifestStream::new(fields, write);
     let (mut print, mut last, mut changed) = (DefaultHasher::new(), String::new(), None);
     while let Some(page) = pages.try_next().await? {
         for version in &page {
@@ -187,7 +191,7 @@ fn note(version: &ObjectVersion, print: &mut DefaultHasher) {
 async fn scan_unsorted(
     zarr: &BucketZarr,
     source: &Source,
-    write: WriteOptions,
+    write: ManifestOptions,
     at: Option<Time>,
 ) -> Result<Option<Scan>> {
     let mut all: Vec<ObjectVersion> = pages(zarr, source).try_concat().await?;
@@ -207,11 +211,11 @@ fn document(
     zarr: &BucketZarr,
     mut all: Vec<ObjectVersion>,
     fields: Fields,
-    write: WriteOptions,
+    write: ManifestOptions,
 ) -> Result<Finished> {
     all.sort_by(|a, b| a.key.cmp(&b.key));
     all.dedup_by(|b, a| a.key == b.key);
-    let mut stream = Stream::new(fields, write);
+    let mut stream = ManifestStream::new(fields, write);
     let mut changed = None;
     for version in &all {
         changed = changed.max(Some(time_of(version)));
@@ -300,7 +304,7 @@ async fn checksum_unsorted(zarr: &BucketZarr) -> Result<Digest> {
 }
 
 /// The document of the Zarr as it was at a moment; `None` if nothing had happened to it yet.
-pub async fn document_at(zarr: &BucketZarr, at: Time, write: WriteOptions) -> Result<Option<Finished>> {
+pub async fn document_at(zarr: &BucketZarr, at: Time, write: ManifestOptions) -> Result<Option<Finished>> {
     Ok(scan(zarr, &Source::Versions, write, Some(at)).await?.map(|scan| scan.document))
 }
 
@@ -308,8 +312,8 @@ impl BucketZarr {
     /// Puts a document where the manifests of this Zarr are. One that is there with the same checksum stays, unless
     /// objects it names are gone or it names no versions though `document` does. What is no manifest of this very state
     /// stays too, and is an error, unless it is to be replaced.
-    pub async fn store(&self, document: Finished, options: StoreOptions) -> Result<Stored> {
-        let StoreOptions { embargoed, replace } = options;
+    pub async fn store(&self, document: Finished, options: PublishOptions) -> Result<Stored> {
+        let PublishOptions { embargoed, replace } = options;
         let (checksum, versions) = (document.checksum, document.fields.version);
         let key = self.manifest_key(&document.checksum)?;
         let mut hashed = Hashed { file: nameless()?, md5: Md5::new() };

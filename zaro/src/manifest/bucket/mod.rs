@@ -25,8 +25,7 @@ use std::sync::Arc;
 
 pub use self::backfill::{Backfill, Done, Journal as BackfillJournal, backfill};
 pub use self::create::{
-    CreateOptions, Created, Source as ListingSource, StoreOptions as PublishOptions, checksum, create,
-    current, document_at,
+    CreateOptions, Created, PublishOptions, Source as ListingSource, checksum, create, current, document_at,
 };
 pub use self::embargo::{EMBARGOED, EmbargoCheck, Unembargoed, unembargo};
 pub use self::gc::{Garbage, GarbageVersion, collect, delete, read_list};

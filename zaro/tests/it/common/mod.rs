@@ -359,7 +359,7 @@ pub fn open(store: SharedStore) -> Result<Zarr> {
 }
 
 pub fn open_strict(store: SharedStore) -> Result<Zarr> {
-    wait(Zarr::from_store(store, OpenOptions { mode: Mode::Strict, ..OpenOptions::default() }))
+    wait(Zarr::from_store(store, OpenOptions::default().with_mode(Mode::Strict)))
 }
 
 /// The array at the root of `store`.
@@ -376,7 +376,7 @@ pub fn memory_array(document: &str, data: &Model) -> Array {
 }
 
 pub fn fortran() -> ReadOptions {
-    ReadOptions { order: Order::F, ..ReadOptions::default() }
+    ReadOptions::default().with_order(Order::F)
 }
 
 /// Reads `selection` text with the default options.

@@ -121,7 +121,8 @@ fn the_way_up_and_down_again_changes_nothing() {
     ];
     for text in all {
         let mut at = json(text);
-        let way = [ImageVersion::V04, ImageVersion::V05, ImageVersion::V06, ImageVersion::V05, ImageVersion::V04];
+        let way =
+            [ImageVersion::V04, ImageVersion::V05, ImageVersion::V06, ImageVersion::V05, ImageVersion::V04];
         let mut seen = Vec::new();
         for pair in way.windows(2) {
             at = lift(&at, pair[0], pair[1], &c).unwrap().attributes;
@@ -142,7 +143,10 @@ fn every_group_states_its_version() {
         lifted(r#"{"labels":["a"]}"#, ImageVersion::V04, ImageVersion::V05, &c).to_string(),
         r#"{"ome":{"version":"0.5","labels":["a"]}}"#
     );
-    assert_eq!(lifted("{}", ImageVersion::V04, ImageVersion::V06, &c).to_string(), r#"{"ome":{"version":"0.6"}}"#);
+    assert_eq!(
+        lifted("{}", ImageVersion::V04, ImageVersion::V06, &c).to_string(),
+        r#"{"ome":{"version":"0.6"}}"#
+    );
     assert_eq!(
         lifted(r#"{"a":1}"#, ImageVersion::V04, ImageVersion::V06, &GroupContext::default()).to_string(),
         r#"{"a":1}"#
@@ -201,7 +205,9 @@ fn what_0_5_cannot_say_is_an_error_or_left_out() {
         "coordinateTransformations":[{"type":"identity","input":{"path":"0"},"output":{"name":"physical"}}]}],
         "coordinateTransformations":[{"type":"rotation","rotation":[[0,1],[1,0]],"input":{"name":"physical"},
         "output":{"name":"turned"}}]}]}}"#;
-    let e = lift(&json(new), ImageVersion::V06, ImageVersion::V04, &GroupContext::default()).unwrap_err().to_string();
+    let e = lift(&json(new), ImageVersion::V06, ImageVersion::V04, &GroupContext::default())
+        .unwrap_err()
+        .to_string();
     assert!(e.contains("rotation") && e.contains("turned"), "{e}");
     let lossy = GroupContext { lossy: true, ..GroupContext::default() };
     let old = lift(&json(new), ImageVersion::V06, ImageVersion::V04, &lossy).unwrap();
