@@ -125,7 +125,7 @@ pub fn read(document: &[u8], chunk: &[u8], mode: Mode) {
         counts.iter().map(|n| Index::Slice(i64::try_from(*n).ok().map(|n| n - 1), None, -2)).collect(),
     );
     let size = array.meta().data_type.size();
-    let direct = array.read_blocking(&forwards, &ReadOptions::default());
+    let direct = array.read_slab_blocking(&forwards, &ReadOptions::default());
     if let Ok(slab) = &direct {
         assert_eq!(slab.bytes.len(), counts.iter().product::<u64>() as usize * size);
         for (i, item) in slab.items().enumerate().take(1000) {
@@ -134,7 +134,7 @@ pub fn read(document: &[u8], chunk: &[u8], mode: Mode) {
         }
     }
     let fortran = ReadOptions::default().with_order(Order::F);
-    let _ = array.read_blocking(&backwards, &fortran);
+    let _ = array.read_slab_blocking(&backwards, &fortran);
     if !array.meta().data_type.is_variable() && direct.is_ok() {
         let mut into = vec![0xaa; counts.iter().product::<u64>() as usize * size];
         array.read_into(&forwards, &ReadOptions::default(), &mut into).expect("it could be read");

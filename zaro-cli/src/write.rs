@@ -364,7 +364,7 @@ impl Write {
                 making.check().await?;
             }
             let bytes = u64_of(slab.bytes.len());
-            to.array.write(&view.selection()?, slab.into(), options).await?;
+            to.array.write_slab(&view.selection()?, slab.into(), options).await?;
             watched.window_done(bytes);
             options.task.check()
         };

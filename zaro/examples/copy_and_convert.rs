@@ -21,7 +21,7 @@ pub(crate) fn main() -> Result<()> {
             .with_chunks(Some(vec![1, 8]));
         let array = hierarchy::create_array(&from, "numbers", &new, Existing::Refuse).await?;
         let values = bytes_of(&(0..64).collect::<Vec<u64>>());
-        array.write(&Selection::all(), Values::new(values, Order::C), &WriteOptions::default()).await?;
+        array.write_slab(&Selection::all(), Values::new(values, Order::C), &WriteOptions::default()).await?;
 
         // With the same arguments, a copy that was interrupted goes on where it was.
         let to: SharedStore = Arc::new(MemoryStore::new());
@@ -37,7 +37,7 @@ pub(crate) fn main() -> Result<()> {
 
         let copy = hierarchy::open_array(&to, "numbers", &Context::shared()).await?;
         assert_eq!(copy.meta().format, Format::V3);
-        assert_eq!(copy.read_as::<u64>([7..8, 5..8]).await?, [61, 62, 63]);
+        assert_eq!(copy.read::<u64>([7..8, 5..8]).await?, [61, 62, 63]);
         Ok(())
     })
 }

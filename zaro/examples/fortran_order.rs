@@ -12,9 +12,9 @@ pub(crate) fn main() -> Result<()> {
     let array = zaro::blocking::wait(zarr.array(""))?;
 
     // The shape stays [2, 3]; only the order in memory differs.
-    let rows = array.read_blocking(&Selection::all(), &ReadOptions::default())?;
+    let rows = array.read_slab_blocking(&Selection::all(), &ReadOptions::default())?;
     let options = ReadOptions::default().with_order(Order::F);
-    let columns = array.read_blocking(&Selection::all(), &options)?;
+    let columns = array.read_slab_blocking(&Selection::all(), &options)?;
     println!("C order: {:?}", rows.to_vec::<u8>()?);
     println!("F order: {:?}", columns.to_vec::<u8>()?);
     assert_eq!(rows.bytes, [1, 2, 3, 4, 5, 6]);

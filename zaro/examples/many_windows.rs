@@ -21,7 +21,7 @@ pub(crate) fn main() -> Result<()> {
                 scope.spawn(move || -> Result<u64> {
                     let mut sum = 0;
                     for i in (worker..200).step_by(4) {
-                        let slab = array.read_blocking(&window(i), &ReadOptions::default())?;
+                        let slab = array.read_slab_blocking(&window(i), &ReadOptions::default())?;
                         sum += slab.to_vec::<u16>()?.iter().map(|v| u64::from(*v)).sum::<u64>();
                     }
                     Ok(sum)

@@ -15,7 +15,7 @@ pub(crate) fn main() -> Result<()> {
     let percent = |p: Progress| p.done * 100 / p.total.unwrap_or(p.done).max(1);
     let task = Task::default().with_progress(move |p| println!("{:3} %", percent(p)));
     let options = ReadOptions::default().with_task(task);
-    array.read_blocking(&Selection::all(), &options)?;
+    array.read_slab_blocking(&Selection::all(), &options)?;
 
     // Any thread may stop it; here the progress does, after a half.
     let cancel = CancelToken::new();
@@ -27,7 +27,7 @@ pub(crate) fn main() -> Result<()> {
     };
     let task = Task::default().with_progress(stop).with_cancel(&cancel);
     let options = ReadOptions::default().with_task(task);
-    match array.read_blocking(&Selection::all(), &options) {
+    match array.read_slab_blocking(&Selection::all(), &options) {
         Err(e) if e.kind() == ErrorKind::Cancelled => println!("stopped: {e}"),
         // The last chunks may already have been under way.
         Ok(_) => println!("too late to stop"),

@@ -16,14 +16,14 @@ pub(crate) fn main() -> Result<()> {
 
     // Python's slices, or `Selection::start_count(&[1, 2], &[2, 3])`.
     let window = Selection::parse("1:3, 2:5")?;
-    let slab = array.read_blocking(&window, &ReadOptions::default())?;
+    let slab = array.read_slab_blocking(&window, &ReadOptions::default())?;
     let values: Vec<i16> = slab.to_vec()?;
     assert_eq!(values, [12, 13, 14, 22, 23, 24]);
     println!("{:?}: {values:?}", slab.shape);
 
     // By name of the dimensions; one position drops its dimension.
     let row = Selection::named(&[("y".into(), "-1".into())])?;
-    let slab = array.read_blocking(&row, &ReadOptions::default())?;
+    let slab = array.read_slab_blocking(&row, &ReadOptions::default())?;
     println!("{:?}: {:?}", slab.shape, slab.to_vec::<i16>()?);
     Ok(())
 }

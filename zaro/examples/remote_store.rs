@@ -53,11 +53,11 @@ pub(crate) fn main() -> Result<()> {
     // Only two of the four inner chunks lie in the window; they are neighbours, so they come in one request, after the
     // index of the shard.
     println!("a window:");
-    let slab = array.read_blocking(&Selection::parse("1:6")?, &ReadOptions::default())?;
+    let slab = array.read_slab_blocking(&Selection::parse("1:6")?, &ReadOptions::default())?;
     assert_eq!(slab.to_vec::<u8>()?, [1, 2, 3, 4, 5]);
 
     println!("another window; the index is known by now:");
-    let slab = array.read_blocking(&Selection::parse("14:")?, &ReadOptions::default())?;
+    let slab = array.read_slab_blocking(&Selection::parse("14:")?, &ReadOptions::default())?;
     assert_eq!(slab.to_vec::<u8>()?, [14, 15]);
     Ok(())
 }

@@ -30,7 +30,7 @@ pub(crate) fn main() -> Result<()> {
         &vec![0; array.shape().len()],
         &array.shape().iter().map(|n| (*n).min(4)).collect::<Vec<_>>(),
     );
-    let slab = array.read_blocking(&corner, &ReadOptions::default())?;
+    let slab = array.read_slab_blocking(&corner, &ReadOptions::default())?;
     println!(
         "{path}: {} of {:?}, of which {:?} are {} bytes",
         array.meta().data_type,

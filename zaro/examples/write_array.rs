@@ -25,13 +25,13 @@ pub(crate) fn main() -> Result<()> {
         // Chunks are old or new whatever happens, and elements that nobody writes are the fill value.
         let row = bytes_of(&[270.5f32, 271.0, 271.5]);
         let place = Selection::start_count(&[1, 2], &[1, 3]);
-        array.write(&place, Values::new(row, Order::C), &WriteOptions::default()).await?;
+        array.write_slab(&place, Values::new(row, Order::C), &WriteOptions::default()).await?;
 
         // One more row along the first dimension; the array that is given back has the new shape.
         let (array, at) = hierarchy::extend(&store, "t2m", 0, 1).await?;
         let row = bytes_of(&[1f32, 2.0, 3.0, 4.0, 5.0, 6.0]);
         array
-            .write(
+            .write_slab(
                 &Selection::start_count(&[at, 0], &[1, 6]),
                 Values::new(row, Order::C),
                 &WriteOptions::default(),
@@ -42,7 +42,7 @@ pub(crate) fn main() -> Result<()> {
         hierarchy::edit_attributes(&store, "t2m", &units).await?;
         hierarchy::consolidate(&store, "").await?;
 
-        let values = array.read_as::<f32>([1..3, 2..4]).await?;
+        let values = array.read::<f32>([1..3, 2..4]).await?;
         println!("{:?} holds {values:?}", array.shape());
         assert_eq!(values, [270.5, 271.0, 3.0, 4.0]);
         Ok(())

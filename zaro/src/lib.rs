@@ -29,7 +29,7 @@
 //! let array = blocking::wait(zarr.array(""))?;
 //! assert_eq!(array.shape(), [2, 3]);
 //!
-//! let slab = array.read_blocking(&Selection::parse("::-1, :")?, &ReadOptions::default())?;
+//! let slab = array.read_slab_blocking(&Selection::parse("::-1, :")?, &ReadOptions::default())?;
 //! assert_eq!(slab.shape, [2, 3]);
 //! assert_eq!(slab.to_vec::<u16>()?, [3, 4, 7, 1, 2, 7]);
 //! # Ok(())
@@ -40,22 +40,18 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use zaro::array::bytes_of;
 //! use zaro::hierarchy::{self, Existing};
 //! use zaro::meta::{DataType, NewArray};
 //! use zaro::store::{MemoryStore, SharedStore};
-//! use zaro::{Order, Selection, Values, WriteOptions, blocking};
+//! use zaro::blocking;
 //!
 //! # fn main() -> zaro::Result<()> {
 //! let store: SharedStore = Arc::new(MemoryStore::new());
 //! let new = NewArray::new(DataType::FLOAT64, [4, 6]).with_chunks(Some(vec![2, 3]));
 //! let array = blocking::wait(hierarchy::create_array(&store, "group/name", &new, Existing::Refuse))?;
 //!
-//! let row = bytes_of(&[0.5f64, 1.5, 2.5]);
-//! let place = Selection::start_count(&[1, 2], &[1, 3]);
-//! array.write_blocking(&place, Values::new(row, Order::C), &WriteOptions::default())?;
-//!
-//! assert_eq!(array.read_as_blocking::<f64>(place)?, [0.5, 1.5, 2.5]);
+//! array.write_blocking(&[1..2, 2..5], &[0.5f64, 1.5, 2.5])?;
+//! assert_eq!(array.read_blocking::<f64>(&[1..2, 2..5])?, [0.5, 1.5, 2.5]);
 //! # Ok(())
 //! # }
 //! ```
@@ -91,12 +87,13 @@
 //!
 //! * [`open()`] takes a path or URI and [`OpenOptions`], and gives a [`Zarr`].
 //! * [`Zarr`] is a hierarchy: [`Zarr::array`], [`Zarr::node`], [`Zarr::children`], [`Zarr::walk`].
-//! * [`Array`] is one array, cheap to clone, with caches that its clones share. [`Array::read`] is async,
-//!   [`Array::read_blocking`] needs no runtime, [`Array::read_into`] fills a buffer of the caller's, [`Array::read_as`] gives numbers.
+//! * [`Array`] is one array, cheap to clone, with caches that its clones share. [`Array::read`] gives Rust
+//!   numbers, [`Array::read_slab`] any type in the order asked for, [`Array::read_into`] fills the caller's buffer;
+//!   those named `_blocking` need no runtime.
 //! * [`Selection`] says which elements; [`ReadOptions`] in which [`Order`], and what a missing chunk means.
 //! * [`Slab`] is the answer: little-endian bytes, a shape and a type. [`Slab::to_vec`] makes Rust numbers of it,
 //!   [`Slab::item`] gives strings and other elements without a fixed size.
-//! * [`Array::write`] writes [`Values`] or a [`Slab`]; [`open::open_store_for_writing`] gives the store to make nodes in.
+//! * [`Array::write`] takes numbers, [`Array::write_slab`] [`Values`] or a [`Slab`]; [`open::open_store_for_writing`] gives the store to make nodes in.
 //! * [`Context`] has the memory, threads and connections that everything opened with it shares.
 //! * [`Error`] has an [`ErrorKind`], which is also an exit code of the `zaro` command, and says which store, node, key
 //!   and metadata field it is about. A missing chunk is not an error; a failed request is never a missing chunk.

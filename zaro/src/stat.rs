@@ -141,7 +141,7 @@ pub async fn stat(zarr: &Zarr, array: &Array, options: &StatOptions) -> Result<S
     let (mut sum, mut bins) = (Sum::default(), Bins::new(&meta.data_type, changed));
     let meter = options.task.meter(Unit::Bytes, decoded);
     for window in view.windows(meta, cutting) {
-        let slab = array.read(&view.narrowed(&window).selection()?, &read).await?;
+        let slab = array.read_slab(&view.narrowed(&window).selection()?, &read).await?;
         let (look, bytes) = (taken.clone(), num::u64_of(slab.len().saturating_mul(size)));
         let looked = array.context().run(move || {
             let part = look.sum(&slab);

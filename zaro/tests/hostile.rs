@@ -87,13 +87,13 @@ fn attempt(store: SharedStore) -> Result<()> {
     };
     let options = ReadOptions::default();
     if small(&[array.shape(), &[size]].concat(), 4 << 20) && small(&chunks, 10_000) {
-        array.read_blocking(&Selection::all(), &options)?;
+        array.read_slab_blocking(&Selection::all(), &options)?;
     }
     if array.shape().len() <= 6 && size <= 4096 {
         let count: Vec<u64> = array.shape().iter().map(|n| (*n).min(3)).collect();
         let last: Vec<u64> = array.shape().iter().zip(&count).map(|(n, c)| n - c).collect();
-        array.read_blocking(&Selection::start_count(&vec![0; count.len()], &count), &options)?;
-        array.read_blocking(&Selection::start_count(&last, &count), &options)?;
+        array.read_slab_blocking(&Selection::start_count(&vec![0; count.len()], &count), &options)?;
+        array.read_slab_blocking(&Selection::start_count(&last, &count), &options)?;
     }
     Ok(())
 }

@@ -34,7 +34,7 @@ fn main() -> zaro::Result<()> {
     let (times, check) = match workload {
         "read" => {
             let array = blocking::wait(zarr.array(""))?;
-            let slab = array.read_blocking(&Selection::all(), &options)?;
+            let slab = array.read_slab_blocking(&Selection::all(), &options)?;
             (clock.stop(), sum(&slab))
         }
         "win" => {
@@ -54,7 +54,7 @@ fn main() -> zaro::Result<()> {
         "series" => {
             let array = blocking::wait(zarr.array("v"))?;
             let shape = array.shape();
-            let slab = array.read_blocking(
+            let slab = array.read_slab_blocking(
                 &Selection::start_count(&[0, shape[1] / 2, shape[2] / 2], &[shape[0], 1, 1]),
                 &options,
             )?;
@@ -107,7 +107,7 @@ fn write(from: &str, to: &str) -> zaro::Result<()> {
     let rank = shape.len();
     let new = NewArray::default().with_shape(shape).with_data_type(DataType::UInt(16)).with_chunks(Some(vec![target.chunk; rank])).with_shards(target.shard.map(|n| vec![n; rank])).with_codecs(Some(parse_codecs(&codecs(target))?));
     let array = blocking::wait(create_array(&store, "", &new, Existing::Refuse))?;
-    array.write_blocking(&Selection::all(), Values::new(values, Order::C), &WriteOptions::default())?;
+    array.write_slab_blocking(&Selection::all(), Values::new(values, Order::C), &WriteOptions::default())?;
     report(clock.stop(), 0);
     Ok(())
 }
@@ -139,7 +139,7 @@ fn windows(array: &Array, within: &[u64], options: &ReadOptions) -> zaro::Result
                 (state >> 33) % (n - 31)
             })
             .collect();
-        let slab = array.read_blocking(&Selection::start_count(&start, &[32, 32, 32]), options)?;
+        let slab = array.read_slab_blocking(&Selection::start_count(&start, &[32, 32, 32]), options)?;
         check = check.wrapping_add(sum(&slab));
     }
     Ok(check)
@@ -153,7 +153,7 @@ fn planes(array: &Array, axis: usize, options: &ReadOptions) -> zaro::Result<u64
         let mut count = array.shape().to_vec();
         start[axis] = (2 * k + 1) * n / 16;
         count[axis] = 1;
-        let slab = array.read_blocking(&Selection::start_count(&start, &count), options)?;
+        let slab = array.read_slab_blocking(&Selection::start_count(&start, &count), options)?;
         check = check.wrapping_add(sum(&slab));
     }
     Ok(check)

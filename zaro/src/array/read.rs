@@ -26,7 +26,7 @@ const SAMPLE: u64 = 100;
 
 impl Array {
     /// Reads `selection`.
-    pub async fn read(&self, selection: &Selection, options: &ReadOptions) -> Result<Slab> {
+    pub async fn read_slab(&self, selection: &Selection, options: &ReadOptions) -> Result<Slab> {
         let read = async {
             let reader = Reader::new(self, selection, options, Output::zeroed)?;
             reader.fill().await?.finish()
@@ -36,7 +36,7 @@ impl Array {
 
     /// Reads `selection` without an async runtime: files and memory are read by the calling thread and the decoding threads;
     /// remote stores through the runtime of the context.
-    pub fn read_blocking(&self, selection: &Selection, options: &ReadOptions) -> Result<Slab> {
+    pub fn read_slab_blocking(&self, selection: &Selection, options: &ReadOptions) -> Result<Slab> {
         let read = || {
             let reader = Reader::new(self, selection, options, Output::zeroed)?;
             reader.fill_blocking()?.finish()
@@ -103,7 +103,8 @@ impl Array {
             });
             let mut count: Vec<u64> = count.collect();
             count.reverse();
-            let slab = self.read(&Selection::start_count(&start, &count), &ReadOptions::default()).await?;
+            let slab =
+                self.read_slab(&Selection::start_count(&start, &count), &ReadOptions::default()).await?;
             let bytes: usize = slab.items().map(<[u8]>::len).sum();
             longest = longest.max(bytes.div_ceil(slab.len().max(1)));
         }

@@ -2,21 +2,21 @@
 
 use std::ops::Range;
 
-use super::{Array, Element, Index, ReadOptions, Selection};
+use super::{Array, Element, Index, Order, ReadOptions, Selection, Values, WriteOptions};
 use crate::error::{Error, Result};
 use crate::num;
 
 impl Array {
-    /// The elements of `selection` in C order, as Rust numbers: `array.read_as::<f32>([0..10, 0..100])`. They are decoded where
+    /// The elements of `selection` in C order, as Rust numbers: `array.read::<f32>([0..10, 0..100])`. They are decoded where
     /// they stay.
-    pub async fn read_as<T: Element>(&self, selection: impl Into<Selection>) -> Result<Vec<T>> {
+    pub async fn read<T: Element>(&self, selection: impl Into<Selection>) -> Result<Vec<T>> {
         let selection = selection.into();
         let buffer = self.numbers(&selection)?;
         Ok(self.read_to(&selection, &ReadOptions::default(), buffer).await?.into_native())
     }
 
     /// The same for callers who wait.
-    pub fn read_as_blocking<T: Element>(&self, selection: impl Into<Selection>) -> Result<Vec<T>> {
+    pub fn read_blocking<T: Element>(&self, selection: impl Into<Selection>) -> Result<Vec<T>> {
         let selection = selection.into();
         let mut buffer = self.numbers(&selection)?;
         self.read_into(&selection, &ReadOptions::default(), buffer.as_mut())?;
@@ -32,17 +32,39 @@ impl Array {
         let selection = selection.into();
         let shape = selection.resolve(self.meta())?.shape;
         let shape: Vec<usize> = shape.iter().map(|n| num::usize_of(*n)).collect::<Result<_>>()?;
-        let values = self.read_as(selection).await?;
+        let values = self.read(selection).await?;
         ndarray::ArrayD::from_shape_vec(shape, values).map_err(|e| Error::usage(e.to_string()))
+    }
+
+    /// Writes `values`, in C order, to `selection`: `array.write([0..2, 0..3], &[0.5f64; 6])`.
+    pub async fn write<T: Element>(&self, selection: impl Into<Selection>, values: &[T]) -> Result<()> {
+        let values = self.values(values)?;
+        self.write_slab(&selection.into(), values, &WriteOptions::default()).await
+    }
+
+    /// The same for callers who wait.
+    pub fn write_blocking<T: Element>(&self, selection: impl Into<Selection>, values: &[T]) -> Result<()> {
+        let values = self.values(values)?;
+        self.write_slab_blocking(&selection.into(), values, &WriteOptions::default())
+    }
+
+    fn values<T: Element>(&self, values: &[T]) -> Result<Values> {
+        self.check_type::<T>()?;
+        Ok(Values::new(bytes_of(values), Order::C))
+    }
+
+    fn check_type<T: Element>(&self) -> Result<()> {
+        let held = &self.meta().data_type;
+        if T::matches(held) {
+            return Ok(());
+        }
+        Err(self.named(Error::usage(format!("the array holds {held}, not {}", T::NAME))))
     }
 
     /// Room for the numbers of `selection`.
     fn numbers<T: Element>(&self, selection: &Selection) -> Result<Numbers<T>> {
         let meta = self.meta();
-        if !T::matches(&meta.data_type) {
-            let e = Error::usage(format!("the array holds {}, not {}", meta.data_type, T::NAME));
-            return Err(self.named(e));
-        }
+        self.check_type::<T>()?;
         let count = num::product_usize(&selection.resolve(meta).map_err(|e| self.named(e))?.shape)?;
         let mut values = Vec::new();
         let most = |_| Error::usage(format!("{count} elements are more than this machine has memory for"));
@@ -86,6 +108,12 @@ pub fn bytes_of<T: Element>(values: &[T]) -> Vec<u8> {
 
 impl<const N: usize> From<[Range<u64>; N]> for Selection {
     fn from(ranges: [Range<u64>; N]) -> Self {
+        Self::from(ranges.as_slice())
+    }
+}
+
+impl<const N: usize> From<&[Range<u64>; N]> for Selection {
+    fn from(ranges: &[Range<u64>; N]) -> Self {
         Self::from(ranges.as_slice())
     }
 }

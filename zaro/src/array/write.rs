@@ -93,7 +93,12 @@ impl Array {
     ///
     /// Whoever replaces or converts the array meanwhile is told that somebody writes, and a write is told if somebody did.
     /// For many small writes, hold what [`Array::writing`] gives.
-    pub async fn write(&self, selection: &Selection, values: Values, options: &WriteOptions) -> Result<()> {
+    pub async fn write_slab(
+        &self,
+        selection: &Selection,
+        values: Values,
+        options: &WriteOptions,
+    ) -> Result<()> {
         let run = async {
             let writer = self.writer(selection, values, options, None)?;
             if self.announces(options) { self.announcing(writer.run()).await } else { writer.run().await }
@@ -101,8 +106,8 @@ impl Array {
         run.await.map_err(|e| self.named(e))
     }
 
-    /// As [`Array::write`], for callers without a runtime: blocks until all is written.
-    pub fn write_blocking(
+    /// As [`Array::write_slab`], for callers without a runtime: blocks until all is written.
+    pub fn write_slab_blocking(
         &self,
         selection: &Selection,
         values: Values,

@@ -121,7 +121,7 @@ impl Reading {
             Some((_, whole)) => view.unfolded(whole).selection()?,
             None => view.selection()?,
         };
-        let mut slab = self.array.read(&selection, options).await?;
+        let mut slab = self.array.read_slab(&selection, options).await?;
         if let Some(texts) = lost.texts.as_mut().filter(|_| !slab.data_type.is_variable()) {
             *texts = texts.saturating_add(odd_texts(&slab.data_type, &slab.bytes));
         }

@@ -177,7 +177,7 @@ pub async fn read_points(
     let at_once = (memory / 2).checked_div(row.saturating_mul(largest).saturating_mul(size)).unwrap_or(1);
     let read = |group: ChunkPoints| {
         let selection = Selection::new(group.indexes(&kept, &located.dims));
-        async move { Ok::<_, Error>((array.read(&selection, options).await?, group)) }
+        async move { Ok::<_, Error>((array.read_slab(&selection, options).await?, group)) }
     };
     let variable = meta.data_type.is_variable();
     let elements = count.saturating_mul(row);

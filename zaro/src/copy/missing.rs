@@ -36,8 +36,8 @@ pub(super) async fn write(source: &Array, made: &Array, run: Option<&CopyRun<'_>
             return Ok(());
         }
         let part = Selection::start_count(&start, &count);
-        let slab = source.read(&part, &ReadOptions::default()).await?;
-        made.write(&part, slab.into(), &WriteOptions { blank: true, ..WriteOptions::default() }).await
+        let slab = source.read_slab(&part, &ReadOptions::default()).await?;
+        made.write_slab(&part, slab.into(), &WriteOptions { blank: true, ..WriteOptions::default() }).await
     })
     .await
 }

@@ -94,7 +94,7 @@ async fn write_blocks(
         run.check().await?;
         let (start, count) = blocks.place(i);
         let slab = read(run, source, target, &start, &count).await?;
-        made.write(&Selection::start_count(&start, &count), slab.into(), options).await?;
+        made.write_slab(&Selection::start_count(&start, &count), slab.into(), options).await?;
         let done = lock(gaps).close(i);
         match part {
             Some(part) => run.note(part, done).await,
@@ -134,7 +134,7 @@ async fn read(
     count: &[u64],
 ) -> Result<Slab> {
     let options = ReadOptions { task: run.options.task.without_progress(), ..ReadOptions::default() };
-    let mut slab = source.read(&target.region.part(start, count), &options).await?;
+    let mut slab = source.read_slab(&target.region.part(start, count), &options).await?;
     let elements = num::product(count)?;
     if let Some(cast) = target.cast.clone() {
         let to = target.meta.data_type.clone();
@@ -204,7 +204,7 @@ pub(super) async fn verify(
         let (start, count) = blocks.place(i);
         let want = read(quiet, source, target, &start, &count).await?;
         let part = Selection::start_count(&start, &count);
-        let got = made.read(&part, &ReadOptions::default()).await?;
+        let got = made.read_slab(&part, &ReadOptions::default()).await?;
         source
             .context()
             .run(move || match want.items().zip(got.items()).position(|(a, b)| a != b) {

@@ -652,7 +652,7 @@ async fn fill(
     let meta = array.meta();
     let slab = Slab::filled(&meta.data_type, &meta.fill, count)?;
     // What cannot be decoded is no reason to keep a chunk that lies wholly outside.
-    match array.read(&selection, &ReadOptions::default()).await {
+    match array.read_slab(&selection, &ReadOptions::default()).await {
         Ok(now) if now.items().eq(slab.items()) => return Ok(true),
         Err(e) if !whole => return Err(e),
         _ => {}

@@ -398,7 +398,7 @@ impl LabelJob<'_> {
             let (start, count) = blocks.place(i);
             let values = self.read(places, &start, &count, size).await?;
             let place = Selection::start_count(&start, &count);
-            array.write(&place, Values::new(values, Order::C), &write).await?;
+            array.write_slab(&place, Values::new(values, Order::C), &write).await?;
             meter.advance(bytes(&count));
         }
         Ok(())
@@ -422,7 +422,7 @@ impl LabelJob<'_> {
                 }
                 let options =
                     ReadOptions { task: self.options.task.without_progress(), ..ReadOptions::default() };
-                Ok(array.read(&Selection::new(spans), &options).await?.bytes)
+                Ok(array.read_slab(&Selection::new(spans), &options).await?.bytes)
             }
             LabelSource::File(source) => {
                 let (mut from, mut many) = ([0u64; 5], [1u64; 5]);

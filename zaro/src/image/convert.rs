@@ -408,7 +408,7 @@ impl ClaimedPlace<'_> {
             let pick =
                 |all: [u64; 5]| plan.used.iter().filter_map(|i| all.get(*i)).copied().collect::<Vec<_>>();
             let place = Selection::start_count(&pick(start), &pick(count));
-            array.write(&place, Values::new(pixels.clone(), Order::C), options).await?;
+            array.write_slab(&place, Values::new(pixels.clone(), Order::C), options).await?;
             lock(spare).extend(pixels.try_into_mut().ok());
             self.meter.advance(bytes);
             Ok(())

@@ -477,7 +477,7 @@ async fn try_chunk(
     });
     let (start, count): (Vec<u64>, Vec<u64>) = place.unzip();
     let options = ReadOptions { missing: Missing::Error, ..ReadOptions::default() };
-    match array.read(&Selection::start_count(&start, &count), &options).await {
+    match array.read_slab(&Selection::start_count(&start, &count), &options).await {
         Ok(_) => Tried::Well,
         Err(e) => {
             let url = remote.map(|r| r.url.to_string()).unwrap_or_default();

@@ -39,7 +39,7 @@ pub(super) async fn check(
     let budget = zarr.options().store.context.memory().max(1 << 20) / 2;
     let cutting = Cutting { item_size, budget, order: Order::C, sequential: false };
     for window in view.windows(meta, cutting) {
-        let read = array.read(&view.narrowed(&window).selection()?, options).await;
+        let read = array.read_slab(&view.narrowed(&window).selection()?, options).await;
         match read {
             Ok(_) => {}
             Err(e) if options.task.is_cancelled() => return Err(e),
@@ -138,7 +138,7 @@ async fn one_by_one(
 /// Why the elements at a place cannot be read, if they cannot.
 async fn fault(array: &Array, place: &[(u64, u64)], options: &ReadOptions) -> Result<Option<Error>> {
     let (start, count): (Vec<u64>, Vec<u64>) = place.iter().copied().unzip();
-    match array.read(&Selection::start_count(&start, &count), options).await {
+    match array.read_slab(&Selection::start_count(&start, &count), options).await {
         Ok(_) => Ok(None),
         Err(e) if options.task.is_cancelled() => Err(e),
         Err(e) => Ok(Some(e)),

@@ -49,7 +49,7 @@ async fn open(at: &str, context: &Context) -> Result<Array> {
 /// A row, and whether it is right.
 async fn right(array: &Array, row: u64, data: &Model) -> bool {
     let selection = Selection::start_count(&[row, 0], &[2, SIDE]);
-    let slab = array.read(&selection, &ReadOptions::default()).await.unwrap();
+    let slab = array.read_slab(&selection, &ReadOptions::default()).await.unwrap();
     let start = usize::try_from(row * SIDE).unwrap();
     slab.bytes == data.bytes[start..start + slab.bytes.len()]
 }
@@ -111,7 +111,11 @@ fn a_forked_child_reads_on() {
     let written = context.block_on(open(&format!("{path}/a3"), &context)).unwrap();
     let write = |array: &Array, row: u64, value: u8| {
         let values = Values::new(vec![value; SIDE as usize], Order::C);
-        array.write_blocking(&Selection::start_count(&[row, 0], &[1, SIDE]), values, &WriteOptions::default())
+        array.write_slab_blocking(
+            &Selection::start_count(&[row, 0], &[1, SIDE]),
+            values,
+            &WriteOptions::default(),
+        )
     };
     let stop = Arc::new(AtomicBool::new(false));
     let busy: Vec<_> = (0..4u64)
@@ -148,8 +152,8 @@ fn a_forked_child_reads_on() {
                 (SIDE * SIDE, "0", "255")
             );
             write(&written, 9, value).unwrap();
-            let row =
-                written.read_blocking(&Selection::start_count(&[9, 0], &[1, SIDE]), &ReadOptions::default());
+            let row = written
+                .read_slab_blocking(&Selection::start_count(&[9, 0], &[1, SIDE]), &ReadOptions::default());
             assert!(row.unwrap().bytes.iter().all(|b| *b == value));
 
             let read =
@@ -231,7 +235,7 @@ fn nobody_waits_long_for_a_read_that_was_given_up() {
     let cancel = CancelToken::new();
     let options = ReadOptions::default().with_task(Task::default().with_cancel(&cancel));
     let reading = std::thread::spawn(move || {
-        let read = array.read_blocking(&Selection::start_count(&[0, 0], &[SIDE, SIDE]), &options);
+        let read = array.read_slab_blocking(&Selection::start_count(&[0, 0], &[SIDE, SIDE]), &options);
         (read.unwrap_err().kind(), Instant::now())
     });
     std::thread::sleep(Duration::from_millis(200));
@@ -316,11 +320,11 @@ fn numbers_come_as_numbers() {
     let values: Vec<f32> = (0..600u16).map(f32::from).collect();
     let data = Model { bytes: zaro::array::bytes_of(&values), ..Model::counting(&[20, 30], 4) };
     let array = common::memory_array(&document, &data);
-    let read = common::wait(array.read_as::<f32>([3..5, 10..13])).unwrap();
+    let read = common::wait(array.read::<f32>([3..5, 10..13])).unwrap();
     assert_eq!(read, [100.0, 101.0, 102.0, 130.0, 131.0, 132.0]);
-    assert_eq!(array.read_as_blocking::<f32>(&Selection::all()).unwrap(), values);
+    assert_eq!(array.read_blocking::<f32>(&Selection::all()).unwrap(), values);
     let nd = common::wait(array.read_ndarray::<f32>(Selection::parse("::10, -1").unwrap())).unwrap();
     assert_eq!((nd.shape(), nd[[1]]), (&[2][..], 329.0));
-    assert_eq!(array.read_as_blocking::<f64>([0..1, 0..1]).unwrap_err().kind(), ErrorKind::Usage);
-    assert_eq!(array.read_as_blocking::<f32>([0..1, 29..31]).unwrap_err().kind(), ErrorKind::Usage);
+    assert_eq!(array.read_blocking::<f64>([0..1, 0..1]).unwrap_err().kind(), ErrorKind::Usage);
+    assert_eq!(array.read_blocking::<f32>([0..1, 29..31]).unwrap_err().kind(), ErrorKind::Usage);
 }

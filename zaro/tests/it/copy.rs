@@ -29,7 +29,7 @@ fn run(from: &SharedStore, to: &SharedStore, options: &CopyOptions) -> Result<Co
 fn all(store: &SharedStore, path: &str) -> Vec<u8> {
     wait(open(store).array(path))
         .unwrap()
-        .read_blocking(&Selection::all(), &ReadOptions::default())
+        .read_slab_blocking(&Selection::all(), &ReadOptions::default())
         .unwrap()
         .bytes
 }
@@ -170,7 +170,7 @@ fn parts_and_other_types() {
     wait(copy(&open(&store), "s", "a", &made, "f", &cast)).unwrap();
     let got: Vec<f64> = wait(open(&made).array("f"))
         .unwrap()
-        .read_blocking(&Selection::all(), &ReadOptions::default())
+        .read_slab_blocking(&Selection::all(), &ReadOptions::default())
         .unwrap()
         .to_vec()
         .unwrap();

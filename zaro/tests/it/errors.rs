@@ -134,7 +134,8 @@ fn bad_chunks_name_store_node_key_and_codec() {
         assert_eq!(e.kind(), ErrorKind::Invalid);
         assert_eq!((e.store(), e.node(), e.key()), (Some(name.as_str()), Some("/a"), Some("a/c/1/0")));
         assert!(e.to_string().contains("gzip"), "{e}");
-        let e = array.read_blocking(&Selection::parse("9").unwrap(), &ReadOptions::default()).unwrap_err();
+        let e =
+            array.read_slab_blocking(&Selection::parse("9").unwrap(), &ReadOptions::default()).unwrap_err();
         assert_eq!((e.kind(), e.node()), (ErrorKind::Usage, Some("/a")));
         assert!(e.to_string().contains("dimension 0"), "{e}");
     }
@@ -146,7 +147,7 @@ fn a_missing_chunk_names_its_key_where_it_is_an_error() {
     store.put("zarr.json", V3::new(&[4], &[2], "uint8").document()).unwrap();
     let array = common::open_array(store).unwrap();
     let options = ReadOptions::default().with_missing(Missing::Error);
-    let e = array.read_blocking(&Selection::parse("3").unwrap(), &options).unwrap_err();
+    let e = array.read_slab_blocking(&Selection::parse("3").unwrap(), &options).unwrap_err();
     assert_eq!((e.kind(), e.key()), (ErrorKind::NotFound, Some("c/1")));
 }
 

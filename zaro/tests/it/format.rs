@@ -26,7 +26,7 @@ fn array(store: &SharedStore, path: &str, data_type: DataType, attributes: &str)
     let bytes: Vec<u8> = (0..12i16).flat_map(i16::to_le_bytes).collect();
     if new.data_type == DataType::Int(16) {
         array
-            .write_blocking(
+            .write_slab_blocking(
                 &Selection::all(),
                 Values::new(bytes.to_vec(), Order::C),
                 &WriteOptions::default(),
@@ -117,10 +117,10 @@ fn what_was_written_is_read_back() {
             let view = View::new(&[], to.meta()).unwrap();
             let (to, options) = (&to, &WriteOptions::default());
             let put = |view: View, slab: zaro::Slab| async move {
-                to.write(&view.selection()?, slab.into(), options).await
+                to.write_slab(&view.selection()?, slab.into(), options).await
             };
             wait(elements.each(&view, to.meta(), 9, put)).unwrap();
-            let back = to.read_blocking(&Selection::all(), &ReadOptions::default()).unwrap();
+            let back = to.read_slab_blocking(&Selection::all(), &ReadOptions::default()).unwrap();
             match to.meta().data_type {
                 DataType::Int(_) => assert_eq!(back.to_vec::<i16>().unwrap(), Vec::from_iter(0..12i16)),
                 _ => assert_eq!(back.to_vec::<f64>().unwrap(), Vec::from_iter((0..12).map(f64::from))),

@@ -30,8 +30,8 @@ fn all(
     making: zaro::create::Creating,
 ) {
     let (all, read, write) = (Selection::all(), ReadOptions::default(), WriteOptions::default());
-    send(array.read(&all, &read));
-    send(array.write(&all, values, &write));
+    send(array.read_slab(&all, &read));
+    send(array.write_slab(&all, values, &write));
     send(array.item_bytes());
     send(array.steady());
     send(store.get("", None));

@@ -322,7 +322,7 @@ fn bytes_of(seen: &[TinyRequest]) -> u64 {
 
 async fn read(zarr: &Zarr, name: &str) -> Vec<u8> {
     let array = zarr.array(name).await.unwrap();
-    array.read(&Selection::all(), &ReadOptions::default()).await.unwrap().bytes
+    array.read_slab(&Selection::all(), &ReadOptions::default()).await.unwrap().bytes
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -376,7 +376,7 @@ fn a_blocking_read_of_many_more_is_still_few_requests() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (server, zarr) = runtime.block_on(served(10_240_000, table));
     let array = runtime.block_on(zarr.array("v")).unwrap();
-    let got = array.read_blocking(&Selection::all(), &ReadOptions::default()).unwrap().bytes;
+    let got = array.read_slab_blocking(&Selection::all(), &ReadOptions::default()).unwrap().bytes;
     assert!(got == pattern(10_240_000));
     let requests = server.requests();
     println!("{requests} requests");
@@ -410,7 +410,7 @@ async fn a_row_of_a_large_uncompressed_chunk_is_all_that_is_fetched() {
     let (server, zarr) = served(8_001_000, table).await;
     let array = zarr.array("v").await.unwrap();
     let selection = Selection::parse("1234,:").unwrap();
-    let got = array.read(&selection, &ReadOptions::default()).await.unwrap().bytes;
+    let got = array.read_slab(&selection, &ReadOptions::default()).await.unwrap().bytes;
     assert_eq!(got, pattern(8_001_000)[777 + 1234 * 4000..][..4000]);
     assert_eq!((server.requests(), bytes_of(&server.seen())), (1, 4000));
 }

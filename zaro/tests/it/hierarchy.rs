@@ -110,14 +110,17 @@ fn what_shrinks_and_grows_again_is_fill() {
             let values: Vec<u8> = (1..=54u16).flat_map(u16::to_le_bytes).collect();
             let block = Selection::start_count(&[0, 0], &[9, 6]);
             array
-                .write_blocking(&block, Values::new(values.to_vec(), Order::C), &WriteOptions::default())
+                .write_slab_blocking(&block, Values::new(values.to_vec(), Order::C), &WriteOptions::default())
                 .unwrap();
             assert_eq!(chunks(&store), 6);
             wait(hierarchy::resize(&store, "x", &[5, 3])).unwrap();
             assert_eq!(chunks(&store), 2);
             let array = wait(hierarchy::resize(&store, "x", &[9, 6])).unwrap();
-            let got: Vec<u16> =
-                array.read_blocking(&Selection::all(), &ReadOptions::default()).unwrap().to_vec().unwrap();
+            let got: Vec<u16> = array
+                .read_slab_blocking(&Selection::all(), &ReadOptions::default())
+                .unwrap()
+                .to_vec()
+                .unwrap();
             for (i, v) in got.iter().enumerate() {
                 let inside = i / 6 < 5 && i % 6 < 3;
                 let written = u16::try_from(i).unwrap() + 1;
@@ -140,7 +143,11 @@ fn what_several_append_is_whole_and_none_is_lost() {
                     let value = [t.to_le_bytes(), (t + 100).to_le_bytes()].concat();
                     let row = Selection::start_count(&[new.start, 0], &[1, 2]);
                     new.array
-                        .write_blocking(&row, Values::new(value.to_vec(), Order::C), &WriteOptions::default())
+                        .write_slab_blocking(
+                            &row,
+                            Values::new(value.to_vec(), Order::C),
+                            &WriteOptions::default(),
+                        )
                         .unwrap();
                     wait(new.publish()).unwrap();
                 }
@@ -150,7 +157,7 @@ fn what_several_append_is_whole_and_none_is_lost() {
     let array = wait(open(&store).array("x")).unwrap();
     assert_eq!(array.shape(), [40, 2]);
     let got: Vec<u16> =
-        array.read_blocking(&Selection::all(), &ReadOptions::default()).unwrap().to_vec().unwrap();
+        array.read_slab_blocking(&Selection::all(), &ReadOptions::default()).unwrap().to_vec().unwrap();
     for t in 0..4u16 {
         assert_eq!(got.chunks(2).filter(|r| **r == [t, t + 100]).count(), 10);
     }
@@ -162,14 +169,14 @@ fn an_append_that_is_given_up_has_not_happened() {
     wait(hierarchy::create_array(&store, "x", &new(Format::V3, &[2], &[4]), Existing::Refuse)).unwrap();
     let all = |store: &SharedStore| -> Vec<u16> {
         let array = wait(open(store).array("x")).unwrap();
-        array.read_blocking(&Selection::all(), &ReadOptions::default()).unwrap().to_vec().unwrap()
+        array.read_slab_blocking(&Selection::all(), &ReadOptions::default()).unwrap().to_vec().unwrap()
     };
     let begun = wait(hierarchy::append(&store, "x", 0, 3, false)).unwrap();
     let values = [7u16; 3].map(u16::to_le_bytes).concat();
     let rows = Selection::start_count(&[2], &[3]);
     begun
         .array
-        .write_blocking(&rows, Values::new(values.to_vec(), Order::C), &WriteOptions::default())
+        .write_slab_blocking(&rows, Values::new(values.to_vec(), Order::C), &WriteOptions::default())
         .unwrap();
     assert_eq!(all(&store), [0, 0]);
     drop(begun);

@@ -116,7 +116,7 @@ async fn check_arrays(zarr: &Zarr, expected: &Json) {
     let mut found = 0;
     for node in zarr.walk("").await.unwrap() {
         let Ok(array) = zarr.array(&node.path).await else { continue };
-        let slab = array.read(&Selection::all(), &ReadOptions::default()).await.unwrap();
+        let slab = array.read_slab(&Selection::all(), &ReadOptions::default()).await.unwrap();
         let path = node.path.trim_start_matches('/');
         let wanted = expected.get(path).unwrap_or_else(|| panic!("{path} should not be there"));
         assert_eq!(wanted.get("bytes").unwrap().as_u64().unwrap(), slab.bytes.len() as u64, "{path}");

@@ -34,7 +34,7 @@ fn image(version: ImageVersion) -> SharedStore {
     wait(hierarchy::create_group(&store, "", version.format(), &attributes, Existing::Refuse)).unwrap();
     let array = wait(hierarchy::create_array(&store, "0", &new, Existing::Refuse)).unwrap();
     array
-        .write_blocking(&Selection::all(), Values::new(pixels(), Order::C), &WriteOptions::default())
+        .write_slab_blocking(&Selection::all(), Values::new(pixels(), Order::C), &WriteOptions::default())
         .unwrap();
     store
 }
@@ -51,7 +51,7 @@ fn levels(store: &SharedStore, path: &str) -> Vec<Vec<u8>> {
     let arrays = wait(image.arrays(&zarr, &image.multiscales[0])).unwrap();
     arrays
         .iter()
-        .map(|a| a.read_blocking(&Selection::all(), &ReadOptions::default()).unwrap().bytes)
+        .map(|a| a.read_slab_blocking(&Selection::all(), &ReadOptions::default()).unwrap().bytes)
         .collect()
 }
 
@@ -262,7 +262,7 @@ fn levels_of_other_pixels_are_not_taken_up() {
     let changed = |store: &SharedStore| {
         let array = wait(zarr(store).array("0")).unwrap();
         array
-            .write_blocking(
+            .write_slab_blocking(
                 &Selection::all(),
                 Values::new([200; 50 * 37].to_vec(), Order::C),
                 // As a program that knows nothing of journals.
@@ -304,7 +304,7 @@ fn a_plain_array_that_became_an_image_is_finished() {
             .with_data_type(DataType::UInt(8));
         let array = wait(hierarchy::create_array(&store, "g/0", &new, Existing::Refuse)).unwrap();
         array
-            .write_blocking(&Selection::all(), Values::new(pixels(), Order::C), &WriteOptions::default())
+            .write_slab_blocking(&Selection::all(), Values::new(pixels(), Order::C), &WriteOptions::default())
             .unwrap();
         store
     };

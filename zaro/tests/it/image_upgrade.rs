@@ -62,7 +62,7 @@ fn open(store: &SharedStore) -> Zarr {
 /// The elements of an array.
 fn elements(store: &SharedStore, path: &str) -> Vec<u8> {
     let array = wait(open(store).array(path)).unwrap();
-    array.read_blocking(&Selection::all(), &ReadOptions::default()).unwrap().bytes
+    array.read_slab_blocking(&Selection::all(), &ReadOptions::default()).unwrap().bytes
 }
 
 /// The attributes of a node.

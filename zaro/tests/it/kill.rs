@@ -112,14 +112,18 @@ fn write_halves(folder: &Path, seed: u64) {
             let columns = (0..64).filter(|c| c / 8 % 2 == half).collect();
             let selection = Selection::new(vec![zaro::Index::All, zaro::Index::List(columns)]);
             array
-                .write_blocking(&selection, Values::new(values.to_vec(), Order::C), &WriteOptions::default())
+                .write_slab_blocking(
+                    &selection,
+                    Values::new(values.to_vec(), Order::C),
+                    &WriteOptions::default(),
+                )
                 .unwrap();
         }
         // And all of every chunk.
         value += 1;
         let values = value.to_le_bytes().repeat(32 * 64);
         array
-            .write_blocking(
+            .write_slab_blocking(
                 &Selection::all(),
                 Values::new(values.to_vec(), Order::C),
                 &WriteOptions::default(),
@@ -140,7 +144,8 @@ fn killed_writers_leave_every_chunk_old_or_new() {
             let_it_work(&folder.0, &mut rng);
             child.kill().unwrap();
             child.wait().unwrap();
-            let slab = array(&folder.0).read_blocking(&Selection::all(), &ReadOptions::default()).unwrap();
+            let slab =
+                array(&folder.0).read_slab_blocking(&Selection::all(), &ReadOptions::default()).unwrap();
             let values: Vec<u32> = slab.to_vec().unwrap();
             seen = seen.max(*values.iter().max().unwrap());
             // The atom is the half of a chunk, and of a chunk both halves were put together.
@@ -179,7 +184,7 @@ fn hammer(folder: &Path, number: u64) {
                         let selection = Selection::start_count(&[at / 64, at % 64], &[1, 1]);
                         let value = count.to_le_bytes();
                         array
-                            .write_blocking(
+                            .write_slab_blocking(
                                 &selection,
                                 Values::new(value.to_vec(), Order::C),
                                 &WriteOptions::default(),
@@ -212,7 +217,7 @@ fn two_processes_of_eight_threads_lose_nothing() {
         for mut child in children {
             assert!(child.wait().unwrap().success());
         }
-        let slab = array(&folder.0).read_blocking(&Selection::all(), &ReadOptions::default()).unwrap();
+        let slab = array(&folder.0).read_slab_blocking(&Selection::all(), &ReadOptions::default()).unwrap();
         let values: Vec<u32> = slab.to_vec().unwrap();
         for who in 0..16u64 {
             for i in 0..4u64 {
@@ -250,7 +255,11 @@ fn a_killed_copy_goes_on_to_its_end() {
     std::fs::write(source.join("zarr.json"), &documents()[0]).unwrap();
     let values: Vec<u8> = (1..=2048u32).flat_map(u32::to_le_bytes).collect();
     array(&source)
-        .write_blocking(&Selection::all(), Values::new(values.to_vec(), Order::C), &WriteOptions::default())
+        .write_slab_blocking(
+            &Selection::all(),
+            Values::new(values.to_vec(), Order::C),
+            &WriteOptions::default(),
+        )
         .unwrap();
     let mut rng = Rng::new(3);
     for round in 0..30 {
@@ -265,8 +274,9 @@ fn a_killed_copy_goes_on_to_its_end() {
         if !finished {
             assert!(writer("copy", &folder.0, 0).wait().unwrap().success(), "round {round}");
         }
-        let got =
-            array(&folder.0.join("copy")).read_blocking(&Selection::all(), &ReadOptions::default()).unwrap();
+        let got = array(&folder.0.join("copy"))
+            .read_slab_blocking(&Selection::all(), &ReadOptions::default())
+            .unwrap();
         assert!(got.bytes == values, "round {round}");
         assert!(hierarchy_done(&folder.0));
     }
@@ -286,7 +296,7 @@ fn grow(folder: &Path) {
         let new = wait(hierarchy::append(&store, "", 0, 3, false)).unwrap();
         let rows = Selection::start_count(&[new.start, 0], &[3, 64]);
         new.array
-            .write_blocking(&rows, Values::new(values.to_vec(), Order::C), &WriteOptions::default())
+            .write_slab_blocking(&rows, Values::new(values.to_vec(), Order::C), &WriteOptions::default())
             .unwrap();
         wait(new.publish()).unwrap();
         std::fs::write(ready(folder), "").unwrap();
@@ -310,7 +320,7 @@ fn a_killed_append_leaves_the_array_as_it_was_or_longer_by_all() {
         assert_eq!(array.shape()[0] % 3, before % 3);
         rows = array.shape()[0];
         let new = Selection::start_count(&[before, 0], &[rows - before, 64]);
-        let slab = array.read_blocking(&new, &ReadOptions::default()).unwrap();
+        let slab = array.read_slab_blocking(&new, &ReadOptions::default()).unwrap();
         assert!(slab.to_vec::<u32>().unwrap().iter().all(|v| *v != 0), "no row is seen before it is written");
     }
     assert!(rows > 32);
@@ -325,12 +335,12 @@ fn counted(folder: &Path, length: u32) {
     let values: Vec<u8> = (1..=u32::try_from(length).unwrap()).flat_map(u32::to_le_bytes).collect();
     let options = WriteOptions::default();
     array(folder)
-        .write_blocking(&Selection::all(), Values::new(values.to_vec(), Order::C), &options)
+        .write_slab_blocking(&Selection::all(), Values::new(values.to_vec(), Order::C), &options)
         .unwrap();
 }
 
 fn elements(folder: &Path) -> Vec<u32> {
-    let slab = array(folder).read_blocking(&Selection::all(), &ReadOptions::default()).unwrap();
+    let slab = array(folder).read_slab_blocking(&Selection::all(), &ReadOptions::default()).unwrap();
     slab.to_vec().unwrap()
 }
 
@@ -349,7 +359,7 @@ fn append(folder: &Path, number: u64) {
         let values = u32::try_from(1_000_000 + number).unwrap().to_le_bytes().repeat(5);
         let rows = Selection::start_count(&[new.start], &[5]);
         new.array
-            .write_blocking(&rows, Values::new(values.to_vec(), Order::C), &WriteOptions::default())
+            .write_slab_blocking(&rows, Values::new(values.to_vec(), Order::C), &WriteOptions::default())
             .unwrap();
         wait(new.publish()).unwrap();
     }

@@ -56,13 +56,13 @@ fn write(new: &NewArray) -> Result<SharedStore> {
     let store: SharedStore = Arc::new(MemoryStore::new());
     let array = blocking::wait(create_array(&store, "", new, Existing::Refuse))?;
     let values = Values::new((0..8).collect::<Vec<u8>>(), Order::C);
-    array.write_blocking(&Selection::all(), values, &WriteOptions::default())?;
+    array.write_slab_blocking(&Selection::all(), values, &WriteOptions::default())?;
     Ok(store)
 }
 
 fn read(store: &SharedStore) -> Result<Vec<u8>> {
     let zarr = blocking::wait(Zarr::from_store(Arc::clone(store), OpenOptions::default()))?;
-    blocking::wait(zarr.array(""))?.read_as_blocking(Selection::all())
+    blocking::wait(zarr.array(""))?.read_blocking(Selection::all())
 }
 
 fn marked(name: &str) -> CodecMeta {

@@ -27,14 +27,18 @@ fn counted(store: &SharedStore, path: &str, format: Format, n: u64, chunk: u64) 
     let made =
         wait(hierarchy::create_array(store, path, &new(format, &[n], &[chunk]), Existing::Refuse)).unwrap();
     let values: Vec<u8> = (1..=n).flat_map(|i| u16::try_from(i % 60_000).unwrap().to_le_bytes()).collect();
-    made.write_blocking(&Selection::all(), Values::new(values.to_vec(), Order::C), &WriteOptions::default())
-        .unwrap();
+    made.write_slab_blocking(
+        &Selection::all(),
+        Values::new(values.to_vec(), Order::C),
+        &WriteOptions::default(),
+    )
+    .unwrap();
     made
 }
 
 fn read(store: &SharedStore, path: &str) -> Vec<u16> {
     let array = wait(hierarchy::open_array(store, path, &Context::shared())).unwrap();
-    array.read_blocking(&Selection::all(), &ReadOptions::default()).unwrap().to_vec().unwrap()
+    array.read_slab_blocking(&Selection::all(), &ReadOptions::default()).unwrap().to_vec().unwrap()
 }
 
 fn zarr(store: &SharedStore) -> Zarr {
@@ -252,7 +256,7 @@ fn create_counted(store: &SharedStore, path: &str, existing: Existing, fails: bo
     let filled = || {
         wait(making.check())?;
         let bytes: Vec<u8> = (1..=40u16).flat_map(u16::to_le_bytes).collect();
-        making.array.write_blocking(
+        making.array.write_slab_blocking(
             &Selection::all(),
             Values::new(bytes, Order::C),
             &WriteOptions::default(),
@@ -270,7 +274,7 @@ fn an_array_that_is_filled_is_seen_when_it_is_whole() {
     let seen = |store: &SharedStore| -> Vec<Vec<u16>> {
         let own = wait(hierarchy::find(store, "g/x")).unwrap().map(|_| read(store, "g/x"));
         let carried = wait(zarr(store).array("g/x")).ok();
-        let all = |a: Array| a.read_blocking(&Selection::all(), &ReadOptions::default()).unwrap();
+        let all = |a: Array| a.read_slab_blocking(&Selection::all(), &ReadOptions::default()).unwrap();
         own.into_iter().chain(carried.map(|a| all(a).to_vec().unwrap())).collect()
     };
     for existing in [Existing::Refuse, Existing::Replace] {
@@ -337,7 +341,7 @@ fn of_two_that_make_an_array_one_is_refused_and_touches_nothing() {
     }
     assert_eq!(wait(store.list("x")).unwrap().prefixes, Vec::<String>::new());
     let values = Values::new(vec![7; 80], Order::C);
-    let filled = making.array.write_blocking(&Selection::all(), values, &WriteOptions::default());
+    let filled = making.array.write_slab_blocking(&Selection::all(), values, &WriteOptions::default());
     let made = wait(making.finish(filled));
     assert_eq!(made.unwrap().path(), "x");
     assert_eq!(read(&store, "x"), [0x0707; 40]);
@@ -407,7 +411,7 @@ fn what_lies_beyond_the_border_does_not_come_into_sight() {
         let long = counted(&store, "x", Format::V3, 95, 10);
         wait(hierarchy::resize(&store, "x", &[15])).unwrap();
         let values: Vec<u8> = (1..=95u16).flat_map(u16::to_le_bytes).collect();
-        long.write_blocking(
+        long.write_slab_blocking(
             &Selection::all(),
             Values::new(values.to_vec(), Order::C),
             &WriteOptions::default().with_alone(true),
@@ -418,14 +422,14 @@ fn what_lies_beyond_the_border_does_not_come_into_sight() {
         let array = &new.array;
         assert!(
             array
-                .read_blocking(&Selection::start_count(&[15], &[10]), &ReadOptions::default())
+                .read_slab_blocking(&Selection::start_count(&[15], &[10]), &ReadOptions::default())
                 .unwrap()
                 .bytes
                 == vec![0; 20]
         );
         let rows = [9u16; 10].map(u16::to_le_bytes).concat();
         array
-            .write_blocking(
+            .write_slab_blocking(
                 &Selection::start_count(&[15], &[10]),
                 Values::new(rows.to_vec(), Order::C),
                 &WriteOptions::default(),
@@ -465,7 +469,7 @@ fn what_is_appended_while_an_array_shrinks_stays() {
                             let rows = [60_001 + number; 7].map(u16::to_le_bytes).concat();
                             let place = Selection::start_count(&[new.start], &[7]);
                             new.array
-                                .write_blocking(
+                                .write_slab_blocking(
                                     &place,
                                     Values::new(rows.to_vec(), Order::C),
                                     &WriteOptions::default(),

@@ -31,7 +31,7 @@ async fn open(uri: &str, options: &SourceOptions) -> Result<Zarr> {
 
 async fn read_with(uri: &str, path: &str, options: &SourceOptions) -> Result<Slab> {
     let array = open(uri, options).await?.array(path).await?;
-    array.read(&Selection::all(), &ReadOptions::default()).await
+    array.read_slab(&Selection::all(), &ReadOptions::default()).await
 }
 
 async fn read(uri: &str, path: &str) -> Result<Slab> {
@@ -166,7 +166,7 @@ async fn samples_of_real_writers_read_as_their_files_do() {
         for (path, shape, crc) in *arrays {
             let array = zarr.array(path).await.unwrap();
             assert_eq!(array.shape(), *shape, "{name} {path}");
-            let slab = array.read(&Selection::all(), &ReadOptions::default()).await.unwrap();
+            let slab = array.read_slab(&Selection::all(), &ReadOptions::default()).await.unwrap();
             assert_eq!(crc32fast::hash(&slab.bytes), *crc, "{name} {path}");
         }
         assert!(nodes.len() > arrays.len() / 2, "{name}: {} nodes", nodes.len());
@@ -178,7 +178,7 @@ async fn samples_of_real_writers_read_as_their_files_do() {
 async fn text_and_good_edges() {
     let zarr = zaro::open(&sample("sst_0.kerchunk.v1.json"), &OpenOptions::default()).await.unwrap();
     let station = zarr.array("station").await.unwrap();
-    let slab = station.read(&Selection::all(), &ReadOptions::default()).await.unwrap();
+    let slab = station.read_slab(&Selection::all(), &ReadOptions::default()).await.unwrap();
     assert_eq!(slab.shape, [9]);
     let uri = sample("edge_cases.v1.json");
     for (path, wanted) in [
@@ -233,7 +233,8 @@ async fn a_reference_that_cannot_be_read_is_an_error_and_never_fill() {
         // What is beside it can be read.
         let array = open(&at(&dir, "r.json"), &options(|_| ())).await.unwrap().array("v").await.unwrap();
         for (i, wanted) in [(0, 7), (2, b'x')] {
-            let one = array.read(&Selection::new(vec![Index::At(i)]), &ReadOptions::default()).await.unwrap();
+            let one =
+                array.read_slab(&Selection::new(vec![Index::At(i)]), &ReadOptions::default()).await.unwrap();
             assert_eq!(one.to_vec::<u8>().unwrap(), [wanted], "{bad}");
         }
     }
@@ -463,7 +464,7 @@ async fn a_part_of_an_uncompressed_chunk_is_all_that_is_fetched() {
     let part = Selection::parse("500, 10:20").unwrap();
     for name in ["r.json", "l.json"] {
         let zarr = open(&at(&dir, name), &options(|_| ())).await.unwrap();
-        let slab = zarr.array("v").await.unwrap().read(&part, &ReadOptions::default()).await.unwrap();
+        let slab = zarr.array("v").await.unwrap().read_slab(&part, &ReadOptions::default()).await.unwrap();
         assert_eq!(slab.to_vec::<u32>().unwrap(), (512_010..512_020).collect::<Vec<_>>(), "{name}");
     }
     let fetched: u64 = server

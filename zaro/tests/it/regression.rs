@@ -59,7 +59,7 @@ fn a_chunk_may_reach_beyond_2_to_the_64() {
     store.put("zarr.json", document).unwrap();
     let array = common::open_array(store).unwrap();
     let window = Selection::start_count(&[u64::MAX - 3], &[3]);
-    assert_eq!(array.read_blocking(&window, &ReadOptions::default()).unwrap().bytes, [9, 9, 9]);
+    assert_eq!(array.read_slab_blocking(&window, &ReadOptions::default()).unwrap().bytes, [9, 9, 9]);
 }
 
 /// A rectilinear grid was spelt out in memory: a run of `[1, 67108864]` in each dimension took 2 GiB for each.

@@ -327,9 +327,9 @@ fn missing_chunks_are_fill_or_an_error_as_asked() {
         let array = common::open_array(store).unwrap();
         assert!(common::read(&array, ":").unwrap() == data.bytes);
         let options = ReadOptions::default().with_missing(Missing::Error);
-        let e = array.read_blocking(&Selection::all(), &options).unwrap_err();
+        let e = array.read_slab_blocking(&Selection::all(), &options).unwrap_err();
         assert_eq!((e.kind(), e.key()), (ErrorKind::NotFound, Some("c/1/0")), "{e}");
-        array.read_blocking(&Selection::parse("0:2").unwrap(), &options).unwrap();
+        array.read_slab_blocking(&Selection::parse("0:2").unwrap(), &options).unwrap();
     }
 }
 
@@ -458,7 +458,7 @@ fn progress_reaches_the_total() {
             // The second time from what was kept.
             for window in [":", "3:20", "3:20", "::-3"] {
                 let (seen, options) = watched();
-                let slab = array.read_blocking(&Selection::parse(window).unwrap(), &options).unwrap();
+                let slab = array.read_slab_blocking(&Selection::parse(window).unwrap(), &options).unwrap();
                 let total = slab.bytes.len() as u64;
                 let seen = seen.lock().unwrap();
                 assert!(seen.iter().all(|p| p.total == Some(total) && p.done <= total), "{window}");
@@ -488,7 +488,7 @@ fn a_cancelled_read_stops() {
         };
         let task = Task::default().with_progress(progress).with_cancel(&cancel);
         let options = ReadOptions::default().with_task(task);
-        let e = array.read_blocking(&Selection::all(), &options).unwrap_err();
+        let e = array.read_slab_blocking(&Selection::all(), &options).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Cancelled, "{e}");
         assert!(chunks.load(Ordering::SeqCst) < 64, "all chunks were read all the same");
         // Nothing is left behind that would hinder the next read.
@@ -514,7 +514,7 @@ fn many_reads_of_one_array_at_once() {
                         let picks: Vec<_> =
                             data.shape.iter().map(|n| common::random_index(&mut rng, *n)).collect();
                         let (indexes, positions): (Vec<_>, Vec<_>) = picks.into_iter().unzip();
-                        let slab = array.read_blocking(&Selection::new(indexes), &common::fortran());
+                        let slab = array.read_slab_blocking(&Selection::new(indexes), &common::fortran());
                         assert!(slab.unwrap().bytes == data.select(&positions, zaro::Order::F));
                     }
                 })
@@ -561,7 +561,7 @@ async fn reads_run_on_the_callers_runtime() {
     let (_, array) = probed(&spec.document(), &data);
     let options = ReadOptions::default();
     let (a, b) = (Selection::parse("0:70").unwrap(), Selection::parse("70:").unwrap());
-    let (a, b) = tokio::join!(array.read(&a, &options), array.read(&b, &options));
+    let (a, b) = tokio::join!(array.read_slab(&a, &options), array.read_slab(&b, &options));
     assert!([a.unwrap().bytes, b.unwrap().bytes].concat() == data.bytes);
 }
 
@@ -584,7 +584,7 @@ fn bytes_in_flight_stay_within_the_budget() {
         let options = OpenOptions::default().with_memory(MEMORY);
         let zarr = common::wait(Zarr::from_store(probe.clone(), options)).unwrap();
         let array = common::wait(zarr.array("")).unwrap();
-        let slab = array.read_blocking(&Selection::all(), &ReadOptions::default()).unwrap();
+        let slab = array.read_slab_blocking(&Selection::all(), &ReadOptions::default()).unwrap();
         assert!(slab.bytes == data.bytes, "{name}");
         assert!(probe.most_held() <= MEMORY, "{name}: {} bytes were held at once", probe.most_held());
     }

@@ -62,7 +62,8 @@ fn objects(node: &str, document: &str) -> Vec<(String, Vec<u8>)> {
 async fn read(server: &TinyServer, array: &str, start: [u64; 2], count: [u64; 2]) -> Vec<u16> {
     let zarr = zaro::open(&format!("{}/data.zarr", server.url()), &OpenOptions::default()).await.unwrap();
     let array = zarr.array(array).await.unwrap();
-    let slab = array.read(&Selection::start_count(&start, &count), &ReadOptions::default()).await.unwrap();
+    let slab =
+        array.read_slab(&Selection::start_count(&start, &count), &ReadOptions::default()).await.unwrap();
     slab.to_vec().unwrap()
 }
 
@@ -108,7 +109,7 @@ async fn neighbours_in_a_shard_cost_an_index_and_one_range() {
     let before = server.requests();
     for (n, at) in [[40, 40], [50, 30], [100, 180]].into_iter().enumerate() {
         let slab =
-            array.read(&Selection::start_count(&at, &[48, 48]), &ReadOptions::default()).await.unwrap();
+            array.read_slab(&Selection::start_count(&at, &[48, 48]), &ReadOptions::default()).await.unwrap();
         assert_eq!(slab.to_vec::<u16>().unwrap(), expected(at, [48, 48]));
         // The index once; then at most one joined range a window, none for what is remembered.
         assert!(server.requests() - before <= 2 + n as u64, "{} requests", server.requests() - before);

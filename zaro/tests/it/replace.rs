@@ -68,7 +68,7 @@ fn seen(store: &SharedStore, at: &str) -> Option<(&'static str, u8)> {
         let Ok(array) = wait(hierarchy::open_array(store, &format!("{at}{name}"), &Context::shared())) else {
             continue;
         };
-        let elements = array.read_blocking(&Selection::all(), &ReadOptions::default()).unwrap().bytes;
+        let elements = array.read_slab_blocking(&Selection::all(), &ReadOptions::default()).unwrap().bytes;
         assert!(elements.iter().all(|e| *e == value || *e == 6), "half of it");
     }
     own
@@ -81,7 +81,7 @@ fn seen_by(store: &SharedStore, at: &str, use_consolidated: bool) -> Option<(&'s
     let mut found = Vec::new();
     for name in ["a", "b"] {
         let Ok(array) = wait(zarr.array(&format!("{at}{name}"))) else { continue };
-        let elements = array.read_blocking(&Selection::all(), &ReadOptions::default()).unwrap().bytes;
+        let elements = array.read_slab_blocking(&Selection::all(), &ReadOptions::default()).unwrap().bytes;
         assert!(elements.iter().all(|e| *e == elements[0]), "half of it");
         found.push((name, elements[0]));
     }
@@ -287,7 +287,7 @@ fn every_write_through_an_opened_array_is_seen_by_who_replaces_it() {
     let array = wait(hierarchy::open_array(&store, "a", &Context::shared())).unwrap();
     let write = |array: &Array, at: u64| {
         let place = Selection::start_count(&[at], &[1]);
-        wait(array.write(&place, Values::new(vec![7, 0], Order::C), &WriteOptions::default()))
+        wait(array.write_slab(&place, Values::new(vec![7, 0], Order::C), &WriteOptions::default()))
     };
     write(&array, 0).unwrap();
     assert_eq!(marks(), 1);

@@ -47,7 +47,11 @@ fn fill(path: &Path, value: u8) {
     let array = wait(open(&local(path)).array("")).unwrap();
     let values = vec![value; 64 * 64];
     array
-        .write_blocking(&Selection::all(), Values::new(values.to_vec(), Order::C), &WriteOptions::default())
+        .write_slab_blocking(
+            &Selection::all(),
+            Values::new(values.to_vec(), Order::C),
+            &WriteOptions::default(),
+        )
         .unwrap();
 }
 
@@ -57,7 +61,7 @@ fn open(store: &SharedStore) -> Zarr {
 
 fn elements(path: &Path) -> Vec<u8> {
     let array = wait(open(&local(path)).array("")).unwrap();
-    array.read_blocking(&Selection::all(), &ReadOptions::default()).unwrap().bytes
+    array.read_slab_blocking(&Selection::all(), &ReadOptions::default()).unwrap().bytes
 }
 
 fn keys(store: &SharedStore) -> Vec<String> {
@@ -316,7 +320,7 @@ fn temporary_chunks_are_of_one_run() {
         let array = wait(open(&local(&path)).array("")).unwrap();
         let values = vec![value; 512 * 256 * 64];
         array
-            .write_blocking(
+            .write_slab_blocking(
                 &Selection::all(),
                 Values::new(values.to_vec(), Order::C),
                 &WriteOptions::default(),
@@ -385,7 +389,7 @@ fn both_ways() -> SharedStore {
         let values: Vec<u8> = (1..=16u32).flat_map(|n| (n * (i as u32 + 1)).to_le_bytes()).collect();
         let array = wait(open(&store).array(name)).unwrap();
         array
-            .write_blocking(
+            .write_slab_blocking(
                 &Selection::all(),
                 Values::new(values.to_vec(), Order::C),
                 &WriteOptions::default(),
@@ -403,7 +407,7 @@ fn contents(store: &SharedStore) -> Vec<Vec<u8>> {
         .iter()
         .map(|name| {
             let array = wait(zarr.array(name)).unwrap();
-            array.read_blocking(&Selection::all(), &ReadOptions::default()).unwrap().bytes
+            array.read_slab_blocking(&Selection::all(), &ReadOptions::default()).unwrap().bytes
         })
         .collect()
 }

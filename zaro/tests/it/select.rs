@@ -193,7 +193,8 @@ fn check(array: &Array, case: &Case, rng: &mut Rng, seed: u64) {
     let options = ReadOptions::default().with_order(order);
     let wanted = case.data.select(&positions, order);
     let context = || format!("seed {seed}, {} {selection:?} {order:?}\n{}", array.store(), case.document);
-    let slab = array.read_blocking(&selection, &options).unwrap_or_else(|e| panic!("{e}: {}", context()));
+    let slab =
+        array.read_slab_blocking(&selection, &options).unwrap_or_else(|e| panic!("{e}: {}", context()));
     assert_eq!(slab.shape, shape, "{}", context());
     assert!(slab.bytes == wanted, "read differs: {}", context());
     let mut buffer = vec![0xa5; wanted.len()];
@@ -252,7 +253,7 @@ fn large_uncompressed_chunks_are_read_in_rows() {
                 };
                 for order in [Order::C, Order::F] {
                     let options = ReadOptions::default().with_order(order);
-                    let slab = array.read_blocking(&Selection::parse(text).unwrap(), &options).unwrap();
+                    let slab = array.read_slab_blocking(&Selection::parse(text).unwrap(), &options).unwrap();
                     let wanted = case.data.select(&positions, order);
                     assert!(slab.bytes == wanted, "{name} {} {text} {order:?}", array.store());
                 }
@@ -267,7 +268,7 @@ fn selections_that_make_no_sense_are_usage_errors() {
     let array = common::memory_array(&document, &Model::counting(&[4, 5], 1));
     let options = ReadOptions::default();
     let fails = |s: Selection| {
-        let e = array.read_blocking(&s, &options).unwrap_err();
+        let e = array.read_slab_blocking(&s, &options).unwrap_err();
         assert_eq!(e.kind(), zaro::ErrorKind::Usage, "{e}");
     };
     fails(Selection::parse("4").unwrap());

@@ -17,7 +17,7 @@ fn windows(name: &str, store: &Arc<MemoryStore>, data: &Model) {
     let mut rng = Rng::new(name.len() as u64);
     for store in stores {
         let array = common::open_array(store).unwrap_or_else(|e| panic!("{name}: {e}"));
-        let whole = array.read_blocking(&Selection::all(), &ReadOptions::default());
+        let whole = array.read_slab_blocking(&Selection::all(), &ReadOptions::default());
         let whole = whole.unwrap_or_else(|e| panic!("{name}: {e}"));
         assert!(whole.bytes == data.bytes, "{name}, whole, {}", array.store());
         // Opened anew, so that windows do not live on what the whole read left behind.
@@ -29,7 +29,7 @@ fn windows(name: &str, store: &Arc<MemoryStore>, data: &Model) {
             let options = ReadOptions::default().with_order(order);
             let selection = Selection::new(indexes);
             let slab = array
-                .read_blocking(&selection, &options)
+                .read_slab_blocking(&selection, &options)
                 .unwrap_or_else(|e| panic!("{name} {selection:?}: {e}"));
             let same = slab.bytes == data.select(&positions, order);
             assert!(same, "{name} {selection:?} {order:?} {}", array.store());
@@ -148,10 +148,13 @@ fn missing_inner_chunks_are_fill() {
         // Where missing chunks are an error, missing inner chunks are too.
         let array = common::open_array(store).unwrap();
         let options = ReadOptions::default().with_missing(zaro::Missing::Error);
-        let missing = array.read_blocking(&Selection::parse("3:6,0:3").unwrap(), &options);
+        let missing = array.read_slab_blocking(&Selection::parse("3:6,0:3").unwrap(), &options);
         if name != "compressed after" {
             assert!(missing.unwrap_err().is_not_found(), "{name}");
-            assert!(array.read_blocking(&Selection::parse("0:3,0:3").unwrap(), &options).is_ok(), "{name}");
+            assert!(
+                array.read_slab_blocking(&Selection::parse("0:3,0:3").unwrap(), &options).is_ok(),
+                "{name}"
+            );
         }
     }
 }
@@ -183,7 +186,8 @@ fn strings_in_shards() {
         }
         for store in [store.clone() as SharedStore, Arc::new(Probe::new(store.clone()))] {
             let array = common::open_array(store).unwrap();
-            let slab = array.read_blocking(&Selection::parse("57:3:-4").unwrap(), &ReadOptions::default());
+            let slab =
+                array.read_slab_blocking(&Selection::parse("57:3:-4").unwrap(), &ReadOptions::default());
             let slab = slab.unwrap();
             let got: Vec<&str> = slab.items().map(|i| std::str::from_utf8(i).unwrap()).collect();
             let wanted: Vec<&str> = (4..58)

@@ -362,7 +362,11 @@ fn an_array_in(uri: &str, options: &StoreOptions) {
                 let values: Vec<u8> = (0..40).map(|i| row.wrapping_mul(40).wrapping_add(i)).collect();
                 let place = Selection::start_count(&[row.into(), 0], &[1, 40]);
                 array
-                    .write_blocking(&place, Values::new(values.to_vec(), Order::C), &WriteOptions::default())
+                    .write_slab_blocking(
+                        &place,
+                        Values::new(values.to_vec(), Order::C),
+                        &WriteOptions::default(),
+                    )
                     .unwrap();
             });
         }
@@ -371,7 +375,7 @@ fn an_array_in(uri: &str, options: &StoreOptions) {
     let all = |path: &str| {
         let zarr = wait(Zarr::from_store(store.clone(), OpenOptions::default())).unwrap();
         let array = wait(zarr.array(path)).unwrap();
-        array.read_blocking(&Selection::all(), &ReadOptions::default()).unwrap().bytes
+        array.read_slab_blocking(&Selection::all(), &ReadOptions::default()).unwrap().bytes
     };
     assert!(all("a/x") == want, "sixteen writers of the same two shards");
     let zarr = wait(Zarr::from_store(store.clone(), OpenOptions::default())).unwrap();

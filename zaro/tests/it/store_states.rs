@@ -62,7 +62,7 @@ async fn array_at(server: &TinyServer, options: &OpenOptions) -> Array {
 }
 
 async fn values(array: &Array, start: u64, count: u64) -> zaro::Result<Vec<i32>> {
-    let slab = array.read(&Selection::start_count(&[start], &[count]), &ReadOptions::default()).await?;
+    let slab = array.read_slab(&Selection::start_count(&[start], &[count]), &ReadOptions::default()).await?;
     slab.to_vec()
 }
 
@@ -164,7 +164,7 @@ async fn ranges_of_an_uncompressed_chunk_are_of_one_state() {
     });
     let array = array_at(&server, &options()).await;
     let selection = Selection::new(vec![zaro::Index::List(vec![0, 3_999_999])]);
-    let slab = array.read(&selection, &ReadOptions::default()).await.unwrap();
+    let slab = array.read_slab(&selection, &ReadOptions::default()).await.unwrap();
     let got: Vec<i32> = slab.to_vec().unwrap();
     assert!(got == [111, 111] || got == [222, 222], "{got:?}");
 }
@@ -360,7 +360,7 @@ async fn a_second_window_over_a_compressed_shard_asks_for_nothing() {
     let array = zarr.array("").await.unwrap();
     let bytes: Vec<u8> = all.iter().flat_map(|n| n.to_le_bytes()).collect();
     let in_order = zaro::Values::new(bytes.to_vec(), zaro::Order::C);
-    array.write_blocking(&Selection::all(), in_order, &zaro::WriteOptions::default()).unwrap();
+    array.write_slab_blocking(&Selection::all(), in_order, &zaro::WriteOptions::default()).unwrap();
     let chunk = memory.get("c/0", None).await.unwrap().unwrap().to_vec();
     let server = serving(document(4000, 4000, &codecs), move |_| (chunk.clone(), telling(0, 0)));
     let array = array_at(&server, &options()).await;

@@ -18,7 +18,7 @@ fn array(document: &str, objects: &[(&str, &[u8])]) -> Result<Array> {
 }
 
 fn whole(array: &Array) -> Slab {
-    array.read_blocking(&Selection::all(), &ReadOptions::default()).unwrap()
+    array.read_slab_blocking(&Selection::all(), &ReadOptions::default()).unwrap()
 }
 
 fn strict(document: &str) -> Result<Array> {
@@ -65,7 +65,10 @@ fn fortran_order_is_undone_or_kept_as_asked() {
     spec.order = 'F';
     let a = array(&spec.document(), &[("0.0", &[1, 4, 2, 5, 3, 6])]).unwrap();
     assert_eq!(whole(&a).bytes, [1, 2, 3, 4, 5, 6]);
-    assert_eq!(a.read_blocking(&Selection::all(), &common::fortran()).unwrap().bytes, [1, 4, 2, 5, 3, 6]);
+    assert_eq!(
+        a.read_slab_blocking(&Selection::all(), &common::fortran()).unwrap().bytes,
+        [1, 4, 2, 5, 3, 6]
+    );
 }
 
 #[test]
@@ -155,7 +158,7 @@ fn attributes_name_dimensions() {
     let a = common::open_array(store).unwrap();
     assert_eq!(a.meta().attributes.get("scale").and_then(|s| s.as_f64()), Some(0.5));
     let selection = Selection::named(&[("lat".into(), "1:3".into())]).unwrap();
-    let slab = a.read_blocking(&selection, &ReadOptions::default()).unwrap();
+    let slab = a.read_slab_blocking(&selection, &ReadOptions::default()).unwrap();
     assert_eq!(slab.bytes, data.select(&[vec![0, 1, 2], vec![1, 2]], Order::C));
 }
 

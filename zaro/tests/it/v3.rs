@@ -18,7 +18,7 @@ fn array(document: &str, objects: &[(&str, &[u8])]) -> Result<Array> {
 }
 
 fn whole(array: &Array) -> Slab {
-    array.read_blocking(&Selection::all(), &ReadOptions::default()).unwrap()
+    array.read_slab_blocking(&Selection::all(), &ReadOptions::default()).unwrap()
 }
 
 /// Whether the document is read tolerantly, and strictly.
@@ -140,7 +140,7 @@ fn empty_arrays_read_as_nothing() {
     let a = array(&V3::new(&[0, 4], &[2, 2], "uint8").document(), &[]).unwrap();
     assert_eq!((whole(&a).bytes.len(), whole(&a).shape), (0, vec![0, 4]));
     let a = array(&V3::new(&[4, 4], &[2, 2], "uint8").document(), &[]).unwrap();
-    let slab = a.read_blocking(&Selection::parse("2:2,1").unwrap(), &ReadOptions::default()).unwrap();
+    let slab = a.read_slab_blocking(&Selection::parse("2:2,1").unwrap(), &ReadOptions::default()).unwrap();
     assert_eq!((slab.len(), slab.shape), (0, vec![0]));
 }
 
@@ -153,7 +153,7 @@ fn a_rectilinear_grid_has_chunks_of_their_own_shape() {
     let data = Model::counting(&[6, 4], 1);
     let a = common::memory_array(&spec.document(), &data);
     assert_eq!(whole(&a).bytes, data.bytes);
-    let slab = a.read_blocking(&Selection::parse("::-2,1:3").unwrap(), &common::fortran()).unwrap();
+    let slab = a.read_slab_blocking(&Selection::parse("::-2,1:3").unwrap(), &common::fortran()).unwrap();
     assert_eq!(slab.bytes, data.select(&[vec![5, 3, 1], vec![1, 2]], Order::F));
 }
 

@@ -41,7 +41,7 @@ fn empty(document: &str) -> Array {
 }
 
 fn all(array: &Array) -> Vec<u8> {
-    array.read_blocking(&Selection::all(), &ReadOptions::default()).unwrap().bytes
+    array.read_slab_blocking(&Selection::all(), &ReadOptions::default()).unwrap().bytes
 }
 
 fn documents() -> Vec<(String, Vec<u64>, usize)> {
@@ -106,7 +106,7 @@ fn random_writes_are_read_back() {
             let order = *rng.pick(&[Order::C, Order::F]);
             let options = WriteOptions::default().with_keep_fill(rng.one_in(3)).with_alone(rng.one_in(3));
             array
-                .write_blocking(
+                .write_slab_blocking(
                     &Selection::new(indexes.clone()),
                     Values::new(values.to_vec(), order),
                     &options,
@@ -121,7 +121,7 @@ fn random_writes_are_read_back() {
         // All fill: nothing is left.
         let alone = WriteOptions::default().with_alone(true);
         let values = fill.repeat(volume(&shape));
-        array.write_blocking(&Selection::all(), Values::new(values.to_vec(), Order::C), &alone).unwrap();
+        array.write_slab_blocking(&Selection::all(), Values::new(values.to_vec(), Order::C), &alone).unwrap();
         let keys = |store: &dyn Store| store_keys(store);
         assert_eq!(keys(array.store().as_ref()).len(), 1, "{document}");
     }
@@ -136,7 +136,7 @@ fn store_keys(store: &dyn Store) -> Vec<String> {
 fn a_slab_of_the_wrong_size_is_refused() {
     let (document, ..) = documents().remove(0);
     let array = empty(&document);
-    let e = array.write_blocking(
+    let e = array.write_slab_blocking(
         &Selection::all(),
         Values::new([0; 3].to_vec(), Order::C),
         &WriteOptions::default(),
@@ -169,7 +169,7 @@ fn threads_on_the_same_chunks_lose_nothing() {
                         let value = (i as u16 + 1000).to_le_bytes();
                         let selection = Selection::start_count(&start, &[1, 1, 1]);
                         array
-                            .write_blocking(
+                            .write_slab_blocking(
                                 &selection,
                                 Values::new(value.to_vec(), Order::C),
                                 &WriteOptions::default(),
@@ -222,24 +222,24 @@ fn text_is_written_and_replaced() {
         store.put("c/0/0", chunk).unwrap();
         let slab = open_array(Arc::new(store))
             .unwrap()
-            .read_blocking(&Selection::all(), &ReadOptions::default())
+            .read_slab_blocking(&Selection::all(), &ReadOptions::default())
             .unwrap();
         let array = empty(&document(&[3, 4], &[2, 4]));
         array
-            .write_blocking(
+            .write_slab_blocking(
                 &Selection::start_count(&[1, 1], &[2, 3]),
                 Values::from(slab.clone()),
                 &WriteOptions::default(),
             )
             .unwrap();
         array
-            .write_blocking(
+            .write_slab_blocking(
                 &Selection::start_count(&[0, 0], &[2, 3]),
                 Values::from(slab.clone()),
                 &WriteOptions::default(),
             )
             .unwrap();
-        let got = array.read_blocking(&Selection::all(), &ReadOptions::default()).unwrap();
+        let got = array.read_slab_blocking(&Selection::all(), &ReadOptions::default()).unwrap();
         let got: Vec<&str> = got.items().map(|i| std::str::from_utf8(i).unwrap()).collect();
         assert_eq!(got, ["eins", "zwei", "", "-", "vier", "-", "fünf", "", "-", "vier", "-", "fünf"]);
     }
@@ -254,7 +254,7 @@ fn chunks_under_another_separator_are_changed_not_hidden() {
     }
     let array = open_array(store.clone()).unwrap();
     array
-        .write_blocking(
+        .write_slab_blocking(
             &Selection::parse("1,:").unwrap(),
             Values::new([9; 4].to_vec(), Order::C),
             &WriteOptions::default(),
@@ -283,10 +283,14 @@ fn a_writer_with_an_old_shape_keeps_what_was_appended() {
         let appended = Selection::start_count(&[at], &[4]);
         let (ones, twos) = ([1, 0].repeat(4), [2, 0].repeat(4));
         longer
-            .write_blocking(&appended, Values::new(twos.to_vec(), Order::C), &WriteOptions::default())
+            .write_slab_blocking(&appended, Values::new(twos.to_vec(), Order::C), &WriteOptions::default())
             .unwrap();
-        old.write_blocking(&Selection::all(), Values::new(ones.to_vec(), Order::C), &WriteOptions::default())
-            .unwrap();
+        old.write_slab_blocking(
+            &Selection::all(),
+            Values::new(ones.to_vec(), Order::C),
+            &WriteOptions::default(),
+        )
+        .unwrap();
         assert_eq!(all(&open_array(store).unwrap()), [ones, twos].concat());
     }
 }

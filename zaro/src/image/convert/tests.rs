@@ -52,7 +52,7 @@ fn open(store: &SharedStore) -> Zarr {
 
 fn pixels(store: &SharedStore, path: &str) -> Vec<u32> {
     let array = wait(open(store).array(path)).unwrap();
-    array.read_blocking(&Selection::all(), &ReadOptions::default()).unwrap().to_vec().unwrap()
+    array.read_slab_blocking(&Selection::all(), &ReadOptions::default()).unwrap().to_vec().unwrap()
 }
 
 #[test]

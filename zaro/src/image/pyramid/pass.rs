@@ -198,7 +198,7 @@ impl PassWork {
         let place = Selection::start_count(&needed.start, &needed.count);
         let far = match self.above.store().direct() {
             Some(_) => None,
-            None => Some(self.above.read(&place, &self.read).await?.bytes),
+            None => Some(self.above.read_slab(&place, &self.read).await?.bytes),
         };
         let work = self.clone();
         let later = self
@@ -207,7 +207,7 @@ impl PassWork {
             .run(move || {
                 let mut later = Vec::new();
                 match far {
-                    Some(read) => work.reduce(&read, &needed, made, &mut later)?,
+                    Some(read_slab) => work.reduce(&read_slab, &needed, made, &mut later)?,
                     None => {
                         let length = num::product_usize(&needed.count)?.saturating_mul(work.size);
                         let mut read = lock(&work.reads).pop().unwrap_or_default();
@@ -223,7 +223,7 @@ impl PassWork {
         for put in later {
             match put {
                 Later::Chunk(array, place, pixels) => {
-                    array.write(&place, Values::new(pixels, Order::C), &self.write).await?;
+                    array.write_slab(&place, Values::new(pixels, Order::C), &self.write).await?;
                 }
                 Later::Shard(gathering) => gathering.put().await?,
             }
@@ -320,7 +320,11 @@ impl PassWork {
         if stage.gathers {
             self.gather(level, stage, index, &selection, pixels.clone(), later)?;
         } else if stage.array.store().direct().is_some() {
-            stage.array.write_blocking(&selection, Values::new(pixels.clone(), Order::C), &self.write)?;
+            stage.array.write_slab_blocking(
+                &selection,
+                Values::new(pixels.clone(), Order::C),
+                &self.write,
+            )?;
         } else {
             later.push(Later::Chunk(stage.array.clone(), selection, pixels.clone()));
         }

@@ -38,13 +38,15 @@ impl Sample {
         wait(hierarchy::create_group(&store, "", version.format(), &attributes, Existing::Refuse)).unwrap();
         let array = wait(hierarchy::create_array(&store, "0", &new, Existing::Refuse)).unwrap();
         let options = WriteOptions { blank: true, ..WriteOptions::default() };
-        array.write_blocking(&Selection::all(), Values::new(bytes.to_vec(), Order::C), &options).unwrap();
+        array
+            .write_slab_blocking(&Selection::all(), Values::new(bytes.to_vec(), Order::C), &options)
+            .unwrap();
         Self { store, version }
     }
 
     fn read(&self, path: &str) -> (Vec<u64>, Vec<u8>) {
         let array = wait(hierarchy::open_array(&self.store, path, &Context::shared())).unwrap();
-        let slab = array.read_blocking(&Selection::all(), &ReadOptions::default()).unwrap();
+        let slab = array.read_slab_blocking(&Selection::all(), &ReadOptions::default()).unwrap();
         (slab.shape, slab.bytes)
     }
 
@@ -445,7 +447,11 @@ fn an_array_becomes_an_image() {
     let new = NewArray { keys: None, ..u8_array(&[8, 8], &[4, 4]) };
     let array = wait(hierarchy::create_array(&store, "g/picture", &new, Existing::Refuse)).unwrap();
     array
-        .write_blocking(&Selection::all(), Values::new(PICTURE.to_vec(), Order::C), &WriteOptions::default())
+        .write_slab_blocking(
+            &Selection::all(),
+            Values::new(PICTURE.to_vec(), Order::C),
+            &WriteOptions::default(),
+        )
         .unwrap();
     let own =
         crate::meta::edit::AttributesEdit::Patch { set: vec![("mine".into(), Json::int(1))], unset: vec![] };

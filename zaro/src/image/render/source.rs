@@ -190,7 +190,7 @@ impl PixelBlock {
         set(axes.z, wanted.z.index()?);
         set(Some(axes.y), wanted.y.index()?);
         set(Some(axes.x), wanted.x.index()?);
-        let slab = array.read(&Selection::new(indexes), &ReadOptions::default()).await?;
+        let slab = array.read_slab(&Selection::new(indexes), &ReadOptions::default()).await?;
         let mut steps = vec![0usize; slab.shape.len()];
         let mut step = 1usize;
         for (slot, extent) in steps.iter_mut().zip(&slab.shape).rev() {

@@ -170,7 +170,7 @@ async fn corner(old: &Array, new: &Array) -> Result<()> {
     let count: Vec<u64> = chunk.iter().zip(new.shape()).map(|(c, n)| (*c).min(*n)).collect();
     let place = Selection::start_count(&vec![0; count.len()], &count);
     let options = ReadOptions::default();
-    let (a, b) = (old.read(&place, &options).await?, new.read(&place, &options).await?);
+    let (a, b) = (old.read_slab(&place, &options).await?, new.read_slab(&place, &options).await?);
     if a.len() == b.len() && a.items().eq(b.items()) {
         return Ok(());
     }

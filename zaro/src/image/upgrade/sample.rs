@@ -26,7 +26,7 @@ pub(super) async fn sample(
         let (start, count) = blocks.place(i);
         let along = start.iter().zip(&count).zip(mask.shape().iter().zip(&meta.shape));
         let indexes = along.map(|((s, c), (from, to))| positions(*s, *c, *from, *to)).collect();
-        let slab = mask.read(&Selection::new(indexes), options).await?;
+        let slab = mask.read_slab(&Selection::new(indexes), options).await?;
         let bytes = match (&mask.meta().data_type, &meta.data_type) {
             // Some writers had 255 for true.
             (DataType::Bool, DataType::UInt(8)) => slab.bytes.iter().map(|b| u8::from(*b != 0)).collect(),
@@ -36,10 +36,10 @@ pub(super) async fn sample(
         match task {
             SampleTask::Write => {
                 let how = WriteOptions { blank: true, ..WriteOptions::default() };
-                made.write(&place, Values::new(bytes, Order::C), &how).await?;
+                made.write_slab(&place, Values::new(bytes, Order::C), &how).await?;
             }
             SampleTask::Verify => {
-                if made.read(&place, options).await?.bytes != bytes {
+                if made.read_slab(&place, options).await?.bytes != bytes {
                     return Err(invalid!("the labels differ from the mask at {start:?}"));
                 }
             }

@@ -202,7 +202,7 @@ async fn an_array_is_read_through_them() {
     assert_eq!(names, ["v"]);
     let array = zarr.array("v").await.unwrap();
     let all = crate::array::Selection::parse(":").unwrap();
-    let slab = array.read(&all, &crate::array::ReadOptions::default()).await.unwrap();
+    let slab = array.read_slab(&all, &crate::array::ReadOptions::default()).await.unwrap();
     assert_eq!(slab.to_vec::<u8>().unwrap(), [1, 2, 9, 9, 9, 9, 7]);
 }
 

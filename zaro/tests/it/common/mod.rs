@@ -381,7 +381,7 @@ pub fn fortran() -> ReadOptions {
 
 /// Reads `selection` text with the default options.
 pub fn read(array: &Array, selection: &str) -> Result<Vec<u8>> {
-    Ok(array.read_blocking(&Selection::parse(selection)?, &ReadOptions::default())?.bytes)
+    Ok(array.read_slab_blocking(&Selection::parse(selection)?, &ReadOptions::default())?.bytes)
 }
 
 /// A random index into a dimension of `extent`, and the positions it means.
