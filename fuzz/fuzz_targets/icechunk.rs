@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use futures::TryStreamExt;
 use libfuzzer_sys::fuzz_target;
-use zaro::blocking::wait;
+use zaro::blocking::block_on;
 use zaro::codec::{Codec, CodecRequest, OutputSize};
 use zaro::internal::codec::build;
 use zaro::meta::DataType;
@@ -24,11 +24,11 @@ fn files() -> &'static BTreeMap<String, Vec<u8>> {
     FILES.get_or_init(|| {
         let memory = MemoryStore::new();
         memory.put("z", GOOD).expect("a good key");
-        let zip = wait(ZipStore::open(Arc::new(memory), "z")).expect("ours").expect("there");
-        let keys: Vec<_> = wait(zip.keys("").try_collect()).expect("ours");
+        let zip = block_on(ZipStore::open(Arc::new(memory), "z")).expect("ours").expect("there");
+        let keys: Vec<_> = block_on(zip.keys("").try_collect()).expect("ours");
         let mut out = BTreeMap::new();
         for entry in keys {
-            let mut bytes = wait(zip.get(&entry.key, None)).expect("ours").expect("there").to_vec();
+            let mut bytes = block_on(zip.get(&entry.key, None)).expect("ours").expect("there").to_vec();
             if !entry.key.starts_with("chunks/") {
                 let request = CodecRequest { name: "zstd", config: &[], strict: false, data_type: &DataType::UINT8 };
                 let Ok(Codec::Bytes(zstd)) = build(&request) else { unreachable!("a codec of ours") };
@@ -79,5 +79,5 @@ fuzz_target!(init: zaro_fuzz::start(seeds), |data: &[u8]| {
         }
         store.put(name, value).expect("a good key");
     }
-    let _ = wait(ask(store));
+    let _ = block_on(ask(store));
 });

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
-use zaro::blocking::wait;
+use zaro::blocking::block_on;
 use zaro::internal::reference::from_metadata;
 use zaro::store::MemoryStore;
 use zaro_fuzz::Seed;
@@ -29,6 +29,6 @@ fuzz_target!(init: zaro_fuzz::start(seeds), |data: &[u8]| {
     let store = Arc::new(MemoryStore::new());
     store.put("v/refs.0.parq", data.to_vec()).expect("a good key");
     let map = from_metadata(store, ZMETADATA.as_bytes(), &zaro::Context::shared()).expect("good metadata");
-    let _ = wait(map.list("v"));
-    let _ = wait(map.locate("v/0.3"));
+    let _ = block_on(map.list("v"));
+    let _ = block_on(map.locate("v/0.3"));
 });

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use zaro::blocking::wait;
+use zaro::blocking::block_on;
 use zaro::reference::{JsonMap, Map};
 use zaro_fuzz::Seed;
 
@@ -28,13 +28,13 @@ fuzz_target!(init: zaro_fuzz::start(seeds), |data: &[u8]| {
     }
     let Ok(map) = JsonMap::parse(data, &[]) else { return };
     let _ = map.urls().filter(|u| u.is_ok()).count();
-    let Ok(listing) = wait(map.list("")) else { return };
+    let Ok(listing) = block_on(map.list("")) else { return };
     for name in listing.objects.iter().take(20) {
-        let _ = wait(map.locate(name));
+        let _ = block_on(map.locate(name));
     }
     for folder in listing.prefixes.iter().take(20) {
-        for name in wait(map.list(folder)).expect("a listing").objects.iter().take(20) {
-            let _ = wait(map.locate(&format!("{folder}/{name}")));
+        for name in block_on(map.list(folder)).expect("a listing").objects.iter().take(20) {
+            let _ = block_on(map.locate(&format!("{folder}/{name}")));
         }
     }
 });

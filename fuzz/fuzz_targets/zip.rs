@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
-use zaro::blocking::wait;
+use zaro::blocking::block_on;
 use zaro::store::{ByteRange, MemoryStore, SharedStore, Store as _, StoreExt as _, ZipStore};
 use zaro::testing::{ZipMaker, ZipMethod};
 use zaro_fuzz::Seed;
@@ -73,7 +73,7 @@ async fn ask(inner: SharedStore) -> zaro::Result<usize> {
 fuzz_target!(init: zaro_fuzz::start(seeds), |data: &[u8]| {
     let store = Arc::new(MemoryStore::new());
     store.put("z", data.to_vec()).expect("a good key");
-    let near = wait(ask(store.clone()));
-    let far = wait(ask(Arc::new(Far(store))));
+    let near = block_on(ask(store.clone()));
+    let far = block_on(ask(Arc::new(Far(store))));
     assert_eq!(near.is_ok(), far.is_ok());
 });

@@ -107,8 +107,8 @@ pub fn read(document: &[u8], chunk: &[u8], mode: Mode) {
     memory.put(name, document.to_vec()).expect("a good key");
     let options = OpenOptions::default().with_mode(mode).with_memory(1 << 20);
     let open = |store: SharedStore| {
-        let zarr = zaro::blocking::wait(Zarr::from_store(store, options.clone()))?;
-        zaro::blocking::wait(zarr.array(""))
+        let zarr = zaro::blocking::block_on(Zarr::from_store(store, options.clone()))?;
+        zaro::blocking::block_on(zarr.array(""))
     };
     let Ok(array) = open(memory.clone()) else { return };
     let mut index = vec![0; array.shape().len()];
@@ -207,8 +207,8 @@ fn encoded(document: &str, noise: &mut Noise) -> Vec<u8> {
     let memory = Arc::new(MemoryStore::new());
     let name = if document.contains("node_type") { "zarr.json" } else { ".zarray" };
     memory.put(name, document.as_bytes().to_vec()).expect("a good key");
-    let zarr = zaro::blocking::wait(Zarr::from_store(memory, OpenOptions::default())).expect("ours");
-    let array = zaro::blocking::wait(zarr.array("")).unwrap_or_else(|e| panic!("{document}: {e}"));
+    let zarr = zaro::blocking::block_on(Zarr::from_store(memory, OpenOptions::default())).expect("ours");
+    let array = zaro::blocking::block_on(zarr.array("")).unwrap_or_else(|e| panic!("{document}: {e}"));
     let chunk = cases::chunk(noise, zaro::internal::codec::chain_of(&array).decoded()).expect("ours");
     zaro::internal::codec::chain_of(&array).encode(chunk).unwrap_or_default()
 }

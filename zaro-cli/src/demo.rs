@@ -179,7 +179,7 @@ async fn put(store: &SharedStore, path: &str, new: &NewArray, bytes: Vec<u8>) ->
 
 async fn put_slab(store: &SharedStore, path: &str, new: &NewArray, slab: Slab) -> Result<()> {
     let array = hierarchy::create_array(store, path, new, Existing::Replace).await?;
-    let options = WriteOptions::default().with_blank(true);
+    let options = WriteOptions::default().with_assume_empty(true);
     array.write_slab(&Selection::all(), slab.into(), &options).await
 }
 

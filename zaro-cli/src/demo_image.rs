@@ -127,7 +127,7 @@ pub(crate) async fn make(root: &Path, labels: &Path) -> Result<()> {
     hierarchy::create_group(&store, "", array.format, &attributes, Existing::Replace).await?;
     let made = hierarchy::create_array(&store, "0", &array, Existing::Replace).await?;
     let slab = Slab::new(&array.data_type, &shape, Order::C, light)?;
-    let options = WriteOptions::default().with_blank(true);
+    let options = WriteOptions::default().with_assume_empty(true);
     made.write_slab(&Selection::all(), slab.into(), &options).await?;
     let shape = shape.into_iter().skip(1).collect();
     let layout = Layout { shape, names: Vec::new(), data_type: array.data_type, order: Order::C, width: 0 };

@@ -355,8 +355,8 @@ impl Write {
         let watch = Watch::windows(bytes, common.progress);
         let options = WriteOptions::default()
             .with_keep_fill(self.keep_fill)
-            .with_alone(self.alone)
-            .with_blank(to.blank)
+            .with_single_writer(self.alone)
+            .with_assume_empty(to.blank)
             .with_task(watch.task());
         let (watched, options) = (&watch, &options);
         let put = |view: View, slab: Slab| async move {

@@ -12,7 +12,7 @@ use zaro::store::{MemoryStore, SharedStore};
 use zaro::{Context, OpenOptions, Order, Result, Selection, Values, WriteOptions, Zarr, blocking};
 
 pub(crate) fn main() -> Result<()> {
-    blocking::wait(async {
+    blocking::block_on(async {
         let from: SharedStore = Arc::new(MemoryStore::new());
         let new = NewArray::default()
             .with_format(Format::V2)

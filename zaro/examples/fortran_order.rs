@@ -8,8 +8,8 @@ use zaro::store::MemoryStore;
 use zaro::{OpenOptions, Order, ReadOptions, Result, Selection, Zarr};
 
 pub(crate) fn main() -> Result<()> {
-    let zarr = zaro::blocking::wait(Zarr::from_store(sample()?, OpenOptions::default()))?;
-    let array = zaro::blocking::wait(zarr.array(""))?;
+    let zarr = zaro::blocking::block_on(Zarr::from_store(sample()?, OpenOptions::default()))?;
+    let array = zaro::blocking::block_on(zarr.array(""))?;
 
     // The shape stays [2, 3]; only the order in memory differs.
     let rows = array.read_slab_blocking(&Selection::all(), &ReadOptions::default())?;

@@ -8,8 +8,8 @@ use zaro::store::MemoryStore;
 use zaro::{OpenOptions, ReadOptions, Result, Selection, Zarr};
 
 pub(crate) fn main() -> Result<()> {
-    let zarr = zaro::blocking::wait(Zarr::from_store(sample()?, OpenOptions::default()))?;
-    let array = zaro::blocking::wait(zarr.array(""))?;
+    let zarr = zaro::blocking::block_on(Zarr::from_store(sample()?, OpenOptions::default()))?;
+    let array = zaro::blocking::block_on(zarr.array(""))?;
     let options = ReadOptions::default();
 
     // One frame of the film; elements are little-endian bytes.

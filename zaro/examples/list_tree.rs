@@ -9,8 +9,8 @@ use zaro::store::MemoryStore;
 use zaro::{OpenOptions, Result, Zarr};
 
 pub(crate) fn main() -> Result<()> {
-    let zarr = zaro::blocking::wait(Zarr::from_store(sample()?, OpenOptions::default()))?;
-    for node in zaro::blocking::wait(zarr.walk(""))? {
+    let zarr = zaro::blocking::block_on(Zarr::from_store(sample()?, OpenOptions::default()))?;
+    for node in zaro::blocking::block_on(zarr.walk(""))? {
         let depth = node.path.split('/').filter(|part| !part.is_empty()).count();
         let indent = "  ".repeat(depth);
         match &node.meta {

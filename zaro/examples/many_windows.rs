@@ -10,8 +10,8 @@ use zaro::{OpenOptions, ReadOptions, Result, Selection, Zarr};
 pub(crate) fn main() -> Result<()> {
     // The budget for everything beside the answers: decoded chunks that are kept, indexes, bytes in flight.
     let options = OpenOptions::default().with_memory(64 << 20);
-    let zarr = zaro::blocking::wait(Zarr::from_store(sample()?, options))?;
-    let array = zaro::blocking::wait(zarr.array(""))?;
+    let zarr = zaro::blocking::block_on(Zarr::from_store(sample()?, options))?;
+    let array = zaro::blocking::block_on(zarr.array(""))?;
 
     let window = |i: u64| Selection::start_count(&[i * 7 % 90, i * 13 % 90], &[10, 10]);
     let total = std::thread::scope(|scope| -> Result<u64> {

@@ -47,14 +47,14 @@ pub(crate) fn main() -> Result<()> {
     let store: SharedStore = Arc::new(MemoryStore::new());
     let new = NewArray::new(DataType::UINT8, [4])
         .with_codecs(Some(vec![CodecMeta::new("example.flip", vec![("bits".to_owned(), Json::int(15))])]));
-    let array = blocking::wait(hierarchy::create_array(&store, "", &new, Existing::Refuse))?;
+    let array = blocking::block_on(hierarchy::create_array(&store, "", &new, Existing::Refuse))?;
     array.write_slab_blocking(
         &Selection::all(),
         Values::new(vec![0, 1, 2, 3], Order::C),
         &WriteOptions::default(),
     )?;
 
-    let stored = blocking::wait(store.get("c/0", None))?;
+    let stored = blocking::block_on(store.get("c/0", None))?;
     println!("stored: {stored:?}");
     assert_eq!(stored.as_deref(), Some(&[15, 14, 13, 12][..]));
     assert_eq!(array.read_blocking::<u8>(Selection::all())?, [0, 1, 2, 3]);

@@ -8,8 +8,8 @@ use zaro::store::MemoryStore;
 use zaro::{CancelToken, ErrorKind, OpenOptions, Progress, ReadOptions, Result, Selection, Task, Zarr};
 
 pub(crate) fn main() -> Result<()> {
-    let zarr = zaro::blocking::wait(Zarr::from_store(sample()?, OpenOptions::default()))?;
-    let array = zaro::blocking::wait(zarr.array(""))?;
+    let zarr = zaro::blocking::block_on(Zarr::from_store(sample()?, OpenOptions::default()))?;
+    let array = zaro::blocking::block_on(zarr.array(""))?;
 
     // Called after every chunk, by whichever thread placed it.
     let percent = |p: Progress| p.done * 100 / p.total.unwrap_or(p.done).max(1);

@@ -9,9 +9,9 @@ pub(crate) fn main() -> Result<()> {
     let folder = sample()?;
     let address = folder.path().display().to_string();
 
-    // `blocking::wait` is for programs without an async runtime; inside one, `.await` instead.
-    let zarr = zaro::blocking::wait(zaro::open(&address, &OpenOptions::default()))?;
-    let array = zaro::blocking::wait(zarr.array("temperature"))?;
+    // `blocking::block_on` is for programs without an async runtime; inside one, `.await` instead.
+    let zarr = zaro::blocking::block_on(zaro::open(&address, &OpenOptions::default()))?;
+    let array = zaro::blocking::block_on(zarr.array("temperature"))?;
     println!("{} of {:?}", array.meta().data_type, array.shape());
 
     // Python's slices, or `Selection::start_count(&[1, 2], &[2, 3])`.

@@ -47,8 +47,8 @@ impl Store for FarAway {
 pub(crate) fn main() -> Result<()> {
     let store = Arc::new(FarAway(sample()?));
     println!("opening:");
-    let zarr = zaro::blocking::wait(Zarr::from_store(store, OpenOptions::default()))?;
-    let array = zaro::blocking::wait(zarr.array(""))?;
+    let zarr = zaro::blocking::block_on(Zarr::from_store(store, OpenOptions::default()))?;
+    let array = zaro::blocking::block_on(zarr.array(""))?;
 
     // Only two of the four inner chunks lie in the window; they are neighbours, so they come in one request, after the
     // index of the shard.

@@ -15,7 +15,7 @@ pub(crate) fn main() -> Result<()> {
     let file = folder.path().join("ramp.npy");
     std::fs::write(&file, ramp(128, 64))?;
 
-    blocking::wait(async {
+    blocking::block_on(async {
         // TIFF, OME-TIFF, ImageJ's, PNG, JPEG and numpy's files.
         let sources: Vec<_> =
             open_sources(&[file], &ImageSourceOptions::default())?.into_iter().map(Arc::new).collect();

@@ -18,13 +18,13 @@ pub(crate) fn main() -> Result<()> {
     store.set("anonymous", "true")?;
     let options = OpenOptions::default().with_store(store);
 
-    let zarr = blocking::wait(zaro::open(&address, &options))?;
-    let children = blocking::wait(zarr.children(""))?;
+    let zarr = blocking::block_on(zaro::open(&address, &options))?;
+    let children = blocking::block_on(zarr.children(""))?;
     for node in &children {
         println!("{} ({})", node.path, node.meta.kind());
     }
     let path = children.iter().find(|n| n.meta.kind() == "array").map_or("", |n| n.path.as_str());
-    let array = blocking::wait(zarr.array(path))?;
+    let array = blocking::block_on(zarr.array(path))?;
     // Only the chunks of this corner are fetched.
     let corner = Selection::start_count(
         &vec![0; array.shape().len()],

@@ -12,7 +12,7 @@ pub(crate) fn main() -> Result<()> {
     // Any address that can be written to: a folder, s3://…, gs://…, az://….
     let address = folder.path().join("weather.zarr").display().to_string();
 
-    blocking::wait(async {
+    blocking::block_on(async {
         let store = zaro::open::open_store_for_writing(&address, &Default::default()).await?;
         hierarchy::create_group(&store, "", Format::V3, &Json::object(), Existing::Refuse).await?;
         let new = NewArray::new(DataType::FLOAT32, [2, 6])

@@ -25,8 +25,8 @@
 //! )?;
 //! store.put("c/0/0", vec![1, 0, 2, 0, 3, 0, 4, 0])?; // rows 1 2 and 3 4; the chunk c/0/1 is missing
 //!
-//! let zarr = blocking::wait(Zarr::from_store(Arc::new(store), OpenOptions::default()))?;
-//! let array = blocking::wait(zarr.array(""))?;
+//! let zarr = blocking::block_on(Zarr::from_store(Arc::new(store), OpenOptions::default()))?;
+//! let array = blocking::block_on(zarr.array(""))?;
 //! assert_eq!(array.shape(), [2, 3]);
 //!
 //! let slab = array.read_slab_blocking(&Selection::parse("::-1, :")?, &ReadOptions::default())?;
@@ -48,7 +48,7 @@
 //! # fn main() -> zaro::Result<()> {
 //! let store: SharedStore = Arc::new(MemoryStore::new());
 //! let new = NewArray::new(DataType::FLOAT64, [4, 6]).with_chunks(Some(vec![2, 3]));
-//! let array = blocking::wait(hierarchy::create_array(&store, "group/name", &new, Existing::Refuse))?;
+//! let array = blocking::block_on(hierarchy::create_array(&store, "group/name", &new, Existing::Refuse))?;
 //!
 //! array.write_blocking(&[1..2, 2..5], &[0.5f64, 1.5, 2.5])?;
 //! assert_eq!(array.read_blocking::<f64>(&[1..2, 2..5])?, [0.5, 1.5, 2.5]);

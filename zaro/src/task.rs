@@ -280,7 +280,7 @@ pub(crate) async fn sleep(time: Duration) -> Result<()> {
         tokio::time::sleep(time).await;
         return Ok(());
     }
-    crate::blocking::off(move || {
+    crate::blocking::spawn_blocking(move || {
         std::thread::sleep(time);
         Ok(())
     })
@@ -319,7 +319,7 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
 
     use super::*;
-    use crate::blocking::wait;
+    use crate::blocking::block_on;
     use crate::context::Context;
 
     #[test]
@@ -338,12 +338,12 @@ mod tests {
                     .await
             }
         };
-        assert!(wait(each(2, 0..100, work)).is_err());
+        assert!(block_on(each(2, 0..100, work)).is_err());
         let begun = begun.into_inner();
         assert!(begun < 10, "{begun}");
         assert_eq!(ended.load(Ordering::Relaxed), begun);
         let panics = || -> Result<()> { panic!("on purpose") };
-        assert!(wait(Context::shared().run(panics)).is_err());
+        assert!(block_on(Context::shared().run(panics)).is_err());
     }
 
     #[test]
@@ -352,14 +352,14 @@ mod tests {
         let task = Task::default().with_cancel(&cancel);
         let hangs = || std::future::pending::<Result<()>>();
         std::thread::scope(|s| {
-            let waiting = s.spawn(|| wait(task.unless_cancelled(hangs())));
+            let waiting = s.spawn(|| block_on(task.unless_cancelled(hangs())));
             std::thread::sleep(Duration::from_millis(20));
             let told = std::time::Instant::now();
             assert!(cancel.cancel() && !cancel.cancel());
             assert!(waiting.join().unwrap().is_err());
             assert!(told.elapsed() < Duration::from_millis(100));
         });
-        assert!(wait(task.unless_cancelled(hangs())).is_err(), "told before");
-        assert!(wait(Task::default().unless_cancelled(async { Ok(()) })).is_ok());
+        assert!(block_on(task.unless_cancelled(hangs())).is_err(), "told before");
+        assert!(block_on(Task::default().unless_cancelled(async { Ok(()) })).is_ok());
     }
 }

@@ -26,24 +26,24 @@ fn main() -> zaro::Result<()> {
     };
     let clock = Clock::start();
     let zarr = if path.contains("://") {
-        blocking::wait(zaro::open(path, &open_options()))?
+        blocking::block_on(zaro::open(path, &open_options()))?
     } else {
-        blocking::wait(Zarr::from_store(Arc::new(LocalStore::new(path)), open_options()))?
+        blocking::block_on(Zarr::from_store(Arc::new(LocalStore::new(path)), open_options()))?
     };
     let options = ReadOptions::default();
     let (times, check) = match workload {
         "read" => {
-            let array = blocking::wait(zarr.array(""))?;
+            let array = blocking::block_on(zarr.array(""))?;
             let slab = array.read_slab_blocking(&Selection::all(), &options)?;
             (clock.stop(), sum(&slab))
         }
         "win" => {
-            let array = blocking::wait(zarr.array(""))?;
+            let array = blocking::block_on(zarr.array(""))?;
             let check = windows(&array, array.shape(), &options)?;
             (clock.stop(), check)
         }
         "twice" => {
-            let array = blocking::wait(zarr.array(""))?;
+            let array = blocking::block_on(zarr.array(""))?;
             let check = windows(&array, &[256; 3], &options)?;
             report(clock.stop(), check);
             pause();
@@ -52,7 +52,7 @@ fn main() -> zaro::Result<()> {
             (clock.stop(), check)
         }
         "series" => {
-            let array = blocking::wait(zarr.array("v"))?;
+            let array = blocking::block_on(zarr.array("v"))?;
             let shape = array.shape();
             let slab = array.read_slab_blocking(
                 &Selection::start_count(&[0, shape[1] / 2, shape[2] / 2], &[shape[0], 1, 1]),
@@ -61,13 +61,13 @@ fn main() -> zaro::Result<()> {
             (clock.stop(), sum(&slab))
         }
         "plane0" | "plane1" | "plane2" => {
-            let array = blocking::wait(zarr.array(""))?;
+            let array = blocking::block_on(zarr.array(""))?;
             let axis = usize::from(workload.as_bytes()[5] - b'0');
             let check = planes(&array, axis, &options)?;
             (clock.stop(), check)
         }
         "open" => {
-            let nodes = blocking::wait(zarr.walk(""))?;
+            let nodes = blocking::block_on(zarr.walk(""))?;
             let mut check = 0u64;
             for node in nodes {
                 if let zaro::meta::NodeMeta::Array(meta) = node.meta {
@@ -106,7 +106,7 @@ fn write(from: &str, to: &str) -> zaro::Result<()> {
     let store: SharedStore = Arc::new(LocalStore::new(to));
     let rank = shape.len();
     let new = NewArray::default().with_shape(shape).with_data_type(DataType::UInt(16)).with_chunks(Some(vec![target.chunk; rank])).with_shards(target.shard.map(|n| vec![n; rank])).with_codecs(Some(parse_codecs(&codecs(target))?));
-    let array = blocking::wait(create_array(&store, "", &new, Existing::Refuse))?;
+    let array = blocking::block_on(create_array(&store, "", &new, Existing::Refuse))?;
     array.write_slab_blocking(&Selection::all(), Values::new(values, Order::C), &WriteOptions::default())?;
     report(clock.stop(), 0);
     Ok(())
@@ -116,10 +116,10 @@ fn write(from: &str, to: &str) -> zaro::Result<()> {
 fn copy(from: &str, to: &str) -> zaro::Result<()> {
     let target = Target::of(to);
     let clock = Clock::start();
-    let source = blocking::wait(Zarr::from_store(Arc::new(LocalStore::new(from)), OpenOptions::default()))?;
+    let source = blocking::block_on(Zarr::from_store(Arc::new(LocalStore::new(from)), OpenOptions::default()))?;
     let store: SharedStore = Arc::new(LocalStore::new(to));
     let options = CopyOptions::default().with_format(Some(Format::V3)).with_chunks(Some(Sizes::List(vec![target.chunk; 3]))).with_shards(Some(target.shard.map(|n| Sizes::List(vec![n; 3])))).with_codecs(Some(parse_codecs(&codecs(target))?)).with_memory(memory().unwrap_or(0));
-    blocking::wait(zaro::copy::copy(&source, from, "", &store, "", &options))?;
+    blocking::block_on(zaro::copy::copy(&source, from, "", &store, "", &options))?;
     report(clock.stop(), 0);
     Ok(())
 }

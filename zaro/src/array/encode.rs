@@ -124,7 +124,7 @@ impl Writer {
     ) -> Result<NewChunk> {
         // What lies beyond the array as we know it may by now belong to somebody who made it longer. So a chunk on the
         // border is changed, not replaced, unless nobody else can have written to it.
-        let within = if self.options.blank || self.options.alone {
+        let within = if self.options.assume_empty || self.options.single_writer {
             inside(&self.array.meta, job)
         } else {
             chain.decoded().shape.clone()

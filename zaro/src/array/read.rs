@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
-use super::odd::odd_texts;
 use super::place::{Output, StridedCopy};
 use super::plan::{ChunkJob, ChunkPlan, inside};
 use super::runs::{Joining, is_partial};
 use super::select::{Sel, Selection};
 use super::slab::Slab;
+use super::utf32::invalid_utf32;
 use super::{Array, ArrayInner, Missing, ReadOptions};
 use crate::codec::chain::{Chain, Decoded, Scratch};
 use crate::codec::{Buffer, split_view, view};
@@ -451,7 +451,7 @@ impl ArrayInner {
         if !self.strict || self.meta.data_type.is_variable() {
             return Ok(());
         }
-        match odd_texts(&self.meta.data_type, bytes) {
+        match invalid_utf32(&self.meta.data_type, bytes) {
             0 => Ok(()),
             n => Err(Error::invalid(format!("UTF-32 with codes that are no characters, in {n} elements"))),
         }

@@ -65,9 +65,9 @@ pub struct WriteOptions {
     pub keep_fill: bool,
     /// Nobody else writes to the array meanwhile: chunks of which a part is written are put back without a condition.
     /// For stores that cannot hold one. If it is not true, writes are lost.
-    pub alone: bool,
+    pub single_writer: bool,
     /// The array holds no chunks yet, so there are none to delete.
-    pub blank: bool,
+    pub assume_empty: bool,
     /// How it is watched, in bytes of the slab, and stopped; then each chunk is old or new.
     pub task: Task,
 }
@@ -282,7 +282,7 @@ impl Writer {
     /// it says; what is there is to be changed, not to be hidden by a second chunk.
     fn keys(&self, job: &ChunkJob<'_>) -> (String, Option<String>) {
         let key = self.array.chunk_key(&job.index);
-        let other = if self.options.blank { None } else { self.array.doubtful_key(&job.index, &key) };
+        let other = if self.options.assume_empty { None } else { self.array.doubtful_key(&job.index, &key) };
         (key, other)
     }
 
@@ -313,7 +313,7 @@ impl Writer {
         if !fresh.needs_old() {
             match self.finish(&chain, &fresh, &sels, &strides, None)? {
                 Some(pieces) => put_pieces(direct, key, &pieces, &Condition::Always).map(drop)?,
-                None if self.options.blank => {}
+                None if self.options.assume_empty => {}
                 None => direct.delete(key)?,
             }
             recycle(fresh);
@@ -338,7 +338,7 @@ impl Writer {
                 return if old.is_some() { direct.delete(key) } else { Ok(()) };
             };
             let put = match &old {
-                _ if self.options.alone => put_pieces(direct, key, &pieces, &Condition::Always),
+                _ if self.options.single_writer => put_pieces(direct, key, &pieces, &Condition::Always),
                 None => put_pieces(direct, key, &pieces, &Condition::Absent),
                 Some((_, Ok(tag))) => put_pieces(direct, key, &pieces, &Condition::Unchanged(tag.clone())),
                 Some((_, Err(e))) => Err(Error::new(e.kind(), e.message())),
@@ -369,7 +369,7 @@ impl Writer {
             match self.array.context.run(move || writer.step(i)).await? {
                 ChunkStep::Change(fresh) => self.change(i, &key, fresh).await,
                 ChunkStep::Put(value) => store.put(&key, value, Condition::Always).await.map(drop),
-                ChunkStep::Leave if self.options.blank => Ok(()),
+                ChunkStep::Leave if self.options.assume_empty => Ok(()),
                 ChunkStep::Leave => store.delete(&key).await,
             }
         };
@@ -425,7 +425,7 @@ impl Writer {
                 return if old.is_some() { store.delete(key).await } else { Ok(()) };
             };
             let when = match old {
-                _ if self.options.alone => Condition::Always,
+                _ if self.options.single_writer => Condition::Always,
                 None => Condition::Absent,
                 Some((_, tag)) => Condition::Unchanged(tag),
             };
@@ -448,7 +448,7 @@ impl Writer {
     ) -> Result<Option<Vec<Piece<'b>>>> {
         Ok(match self.finish(chain, fresh, sels, strides, old)? {
             // Deleting knows no condition, so the fill value is stored.
-            None if old.is_some() && !self.options.alone => Some(vec![Piece::Owned(filled(chain)?)]),
+            None if old.is_some() && !self.options.single_writer => Some(vec![Piece::Owned(filled(chain)?)]),
             pieces => pieces,
         })
     }

@@ -107,7 +107,7 @@ impl Array {
 
     /// Whether others are told of a write.
     pub(super) fn announces(&self, options: &WriteOptions) -> bool {
-        self.inner.writers.is_some() && !options.alone
+        self.inner.writers.is_some() && !options.single_writer
     }
 
     /// Does `write`, said and looked at as [`Array::writing`] does.

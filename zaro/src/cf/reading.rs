@@ -2,7 +2,7 @@
 
 use super::{Cf, Lost, Related};
 use crate::array::windows::{Cutting, View};
-use crate::array::{Array, Order, ReadOptions, Slab, odd_texts};
+use crate::array::{Array, Order, ReadOptions, Slab, invalid_utf32};
 use crate::error::Result;
 use crate::format::Layout;
 use crate::meta::DataType;
@@ -123,7 +123,7 @@ impl Reading {
         };
         let mut slab = self.array.read_slab(&selection, options).await?;
         if let Some(texts) = lost.texts.as_mut().filter(|_| !slab.data_type.is_variable()) {
-            *texts = texts.saturating_add(odd_texts(&slab.data_type, &slab.bytes));
+            *texts = texts.saturating_add(invalid_utf32(&slab.data_type, &slab.bytes));
         }
         if let Some((letters, _)) = &self.letters {
             slab = joined(slab, *letters)?;

@@ -206,7 +206,7 @@ impl Context {
         match &self.common.options.runtime {
             // In a forked child, the caller's runtime has no threads.
             Some(handle) if fork::generation() == self.common.born => runtime::wait_on(handle, future),
-            _ => runtime::wait(future),
+            _ => runtime::block_on(future),
         }
     }
 

@@ -16,7 +16,7 @@ fn own() -> Result<&'static Runtime> {
 }
 
 /// Runs a future of ours to its end on the runtime of our own.
-pub(crate) fn wait<T: Send>(future: impl Future<Output = Result<T>> + Send) -> Result<T> {
+pub(crate) fn block_on<T: Send>(future: impl Future<Output = Result<T>> + Send) -> Result<T> {
     wait_on(own()?.handle(), future)
 }
 

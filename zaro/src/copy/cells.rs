@@ -153,8 +153,11 @@ pub(super) async fn copy(
 ) -> Result<()> {
     let shards = Blocks::new(made.shape(), made.chain().decoded().shape.clone());
     let path = &progress_of(made, &shards);
-    let options =
-        WriteOptions { blank: true, task: run.options.task.without_progress(), ..WriteOptions::default() };
+    let options = WriteOptions {
+        assume_empty: true,
+        task: run.options.task.without_progress(),
+        ..WriteOptions::default()
+    };
     let first = run.before(path);
     let gaps = &Mutex::new(Gaps::new(first));
     let cells = ShardCells {

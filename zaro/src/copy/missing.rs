@@ -37,7 +37,8 @@ pub(super) async fn write(source: &Array, made: &Array, run: Option<&CopyRun<'_>
         }
         let part = Selection::start_count(&start, &count);
         let slab = source.read_slab(&part, &ReadOptions::default()).await?;
-        made.write_slab(&part, slab.into(), &WriteOptions { blank: true, ..WriteOptions::default() }).await
+        made.write_slab(&part, slab.into(), &WriteOptions { assume_empty: true, ..WriteOptions::default() })
+            .await
     })
     .await
 }

@@ -84,8 +84,8 @@ async fn write_blocks(
 ) -> Result<()> {
     // Nobody else writes to temporary chunks.
     let options = WriteOptions {
-        blank: true,
-        alone: part.is_none(),
+        assume_empty: true,
+        single_writer: part.is_none(),
         task: run.options.task.without_progress(),
         ..WriteOptions::default()
     };

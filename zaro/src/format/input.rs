@@ -159,7 +159,7 @@ impl Elements {
             let part = view.narrowed(&window);
             let cast = cast.clone();
             // A pipe may let its reader wait for long.
-            let (back, slab) = blocking::off(move || {
+            let (back, slab) = blocking::spawn_blocking(move || {
                 let slab = cast.apply(stream.read(&window)?, &window.shape(), stream.order)?;
                 Ok((stream, slab))
             })

@@ -389,7 +389,7 @@ impl LabelJob<'_> {
         let blocks = Blocks::new(&shape, block);
         let meter = self.options.task.meter(Unit::Bytes, bytes(&shape));
         let write = WriteOptions {
-            blank: true,
+            assume_empty: true,
             task: self.options.task.without_progress(),
             ..WriteOptions::default()
         };

@@ -381,8 +381,8 @@ impl ClaimedPlace<'_> {
         let channels = num::usize_of(source.sizes[C])?;
         let extents = &Arc::new(Mutex::new(ValueRange::of_channels(&source.data_type, channels)));
         let options = &WriteOptions {
-            alone: true,
-            blank: true,
+            single_writer: true,
+            assume_empty: true,
             task: self.options.task.without_progress(),
             ..WriteOptions::default()
         };

@@ -317,7 +317,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::blocking::wait;
+    use crate::blocking::block_on;
     use crate::store::Condition;
     use crate::store::memory::MemoryStore;
 
@@ -326,7 +326,7 @@ mod tests {
     }
 
     fn there(store: &SharedStore) -> bool {
-        wait(store.size("a/.zaro-turn.json")).unwrap().is_some()
+        block_on(store.size("a/.zaro-turn.json")).unwrap().is_some()
     }
 
     #[test]
@@ -336,12 +336,12 @@ mod tests {
         std::thread::scope(|s| {
             for _ in 0..8 {
                 s.spawn(|| {
-                    let turn = wait(Turn::take(&store, "a")).unwrap();
+                    let turn = block_on(Turn::take(&store, "a")).unwrap();
                     assert_eq!(inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0);
                     std::thread::sleep(Duration::from_millis(5));
                     inside.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
-                    wait(turn.check()).unwrap();
-                    wait(turn.end()).unwrap();
+                    block_on(turn.check()).unwrap();
+                    block_on(turn.end()).unwrap();
                 });
             }
         });
@@ -354,10 +354,10 @@ mod tests {
         let dead =
             r#"{"journal": 1, "owner": {"token": "x", "machine": "elsewhere", "process": 1, "began": 1}}"#;
         let put =
-            |text: &str| wait(store.put("a/.zaro-turn.json", text.to_owned().into(), Condition::Always));
+            |text: &str| block_on(store.put("a/.zaro-turn.json", text.to_owned().into(), Condition::Always));
         let _ = put(dead).unwrap();
         let began = Instant::now();
-        let turn = wait(Turn::take_after(&store, "a", Duration::from_millis(300))).unwrap();
+        let turn = block_on(Turn::take_after(&store, "a", Duration::from_millis(300))).unwrap();
         assert!(began.elapsed() >= Duration::from_millis(300));
         // Whoever was only slow finds out.
         let lost = Turn::held(Journal::of(
@@ -366,14 +366,14 @@ mod tests {
             super::super::Owner::new(),
             Json::object(),
         ));
-        assert!(wait(lost.unwrap().check()).is_err());
-        wait(turn.check()).unwrap();
+        assert!(block_on(lost.unwrap().check()).is_err());
+        block_on(turn.check()).unwrap();
         drop(turn);
         assert!(!there(&store));
         // What is no journal at all is nobody's, and is waited for as one elsewhere.
         let _ = put("no JSON").unwrap();
-        let turn = wait(Turn::take_after(&store, "a", Duration::from_millis(10))).unwrap();
-        wait(turn.end()).unwrap();
+        let turn = block_on(Turn::take_after(&store, "a", Duration::from_millis(10))).unwrap();
+        block_on(turn.end()).unwrap();
         assert!(!there(&store));
     }
 }

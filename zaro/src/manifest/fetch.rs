@@ -351,7 +351,7 @@ impl Fetching<'_> {
         let path = self.folder.join(key);
         let digest = entry.etag.as_deref().and_then(ETag::parse);
         let (at, size) = (path.clone(), entry.size);
-        if blocking::off(move || is_there(&at, size, digest)).await? {
+        if blocking::spawn_blocking(move || is_there(&at, size, digest)).await? {
             done.there.fetch_add(1, Ordering::Relaxed);
             return Ok(());
         }
@@ -368,7 +368,7 @@ impl Fetching<'_> {
             from += length;
             self.meter.advance(length);
             let (path, written) = (path.clone(), new.take());
-            new = blocking::off(move || {
+            new = blocking::spawn_blocking(move || {
                 let (mut file, mut hasher) = match written {
                     Some(new) => new,
                     None => (PendingFile::begin(&path)?, Hasher::wanting(digest, size)),

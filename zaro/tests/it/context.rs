@@ -94,7 +94,7 @@ fn five_hundred_arrays_stay_within_one_memory() {
         assert_eq!(open.len(), 500);
         Ok(peak())
     };
-    let grown = blocking::wait(all).unwrap() - before;
+    let grown = blocking::block_on(all).unwrap() - before;
     // Kept and in flight; besides that what the tasks and their connections take.
     assert!(grown < MEMORY + (48 << 20), "{} MiB", grown >> 20);
 }

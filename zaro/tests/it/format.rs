@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use zaro::array::View;
-use zaro::blocking::wait;
+use zaro::blocking::block_on;
 use zaro::cf::{Lost, Reading, related};
 use zaro::format::{Csv, Drawing, Input, JsonLists, Npy, Picture, Raw, RawOrigin, Sink};
 use zaro::hierarchy::{self, Existing};
@@ -22,7 +22,7 @@ fn array(store: &SharedStore, path: &str, data_type: DataType, attributes: &str)
         .with_chunks(Some(vec![2, 3]))
         .with_attributes(members(attributes))
         .with_data_type(data_type);
-    let array = wait(hierarchy::create_array(store, path, &new, Existing::Refuse)).unwrap();
+    let array = block_on(hierarchy::create_array(store, path, &new, Existing::Refuse)).unwrap();
     let bytes: Vec<u8> = (0..12i16).flat_map(i16::to_le_bytes).collect();
     if new.data_type == DataType::Int(16) {
         array
@@ -45,9 +45,9 @@ fn written(reading: &Reading, sink: &mut dyn Sink, order: Order, budget: usize) 
     let mut out = Vec::new();
     let mut lost = Lost::of_text();
     sink.begin(&reading.layout(order), &mut out).unwrap();
-    for window in wait(reading.windows(budget, order)).unwrap() {
+    for window in block_on(reading.windows(budget, order)).unwrap() {
         let options = ReadOptions::default().with_order(order);
-        let slab = wait(reading.read(&window, &options, &mut lost)).unwrap();
+        let slab = block_on(reading.read(&window, &options, &mut lost)).unwrap();
         sink.block(&slab, &mut out).unwrap();
     }
     sink.end(&mut out).unwrap();
@@ -55,8 +55,8 @@ fn written(reading: &Reading, sink: &mut dyn Sink, order: Order, budget: usize) 
 }
 
 fn decoded(store: &SharedStore, array: &Array) -> Reading {
-    let zarr = wait(Zarr::from_store(store.clone(), OpenOptions::default())).unwrap();
-    let related = wait(related(&zarr, array)).unwrap();
+    let zarr = block_on(Zarr::from_store(store.clone(), OpenOptions::default())).unwrap();
+    let related = block_on(related(&zarr, array)).unwrap();
     let mut warn = |message: &str| panic!("{message}");
     Reading::decoded(array, View::new(&[], array.meta()).unwrap(), &related, &mut warn)
 }
@@ -85,7 +85,7 @@ fn windows_do_not_show_in_what_is_written() {
 #[test]
 fn conventions_are_applied_window_by_window() {
     let store = memory();
-    wait(hierarchy::create_group(&store, "", Format::V3, &Json::object(), Existing::Refuse)).unwrap();
+    block_on(hierarchy::create_group(&store, "", Format::V3, &Json::object(), Existing::Refuse)).unwrap();
     let packed = r#"{"scale_factor": 0.5, "add_offset": 1, "_FillValue": 3}"#;
     let packed = array(&store, "packed", DataType::Int(16), packed);
     let (text, lost) = written(&decoded(&store, &packed), &mut Csv::new(true), Order::C, 40);
@@ -119,7 +119,7 @@ fn what_was_written_is_read_back() {
             let put = |view: View, slab: zaro::Slab| async move {
                 to.write_slab(&view.selection()?, slab.into(), options).await
             };
-            wait(elements.each(&view, to.meta(), 9, put)).unwrap();
+            block_on(elements.each(&view, to.meta(), 9, put)).unwrap();
             let back = to.read_slab_blocking(&Selection::all(), &ReadOptions::default()).unwrap();
             match to.meta().data_type {
                 DataType::Int(_) => assert_eq!(back.to_vec::<i16>().unwrap(), Vec::from_iter(0..12i16)),
@@ -136,19 +136,19 @@ fn what_was_written_is_read_back() {
 #[test]
 fn consolidated_metadata_that_are_stale_are_found() {
     let store = memory();
-    wait(hierarchy::create_group(&store, "", Format::V2, &Json::object(), Existing::Refuse)).unwrap();
+    block_on(hierarchy::create_group(&store, "", Format::V2, &Json::object(), Existing::Refuse)).unwrap();
     let old = Json::from([("old", 1u8.into())]);
-    wait(hierarchy::create_group(&store, "g", Format::V2, &old, Existing::Refuse)).unwrap();
-    wait(hierarchy::consolidate(&store, "")).unwrap();
+    block_on(hierarchy::create_group(&store, "g", Format::V2, &old, Existing::Refuse)).unwrap();
+    block_on(hierarchy::consolidate(&store, "")).unwrap();
     let check = || {
         let options = OpenOptions::default().with_use_consolidated(false);
-        let zarr = wait(Zarr::from_store(store.clone(), options)).unwrap();
-        wait(zaro::validate::validate(&zarr, "")).unwrap()
+        let zarr = block_on(Zarr::from_store(store.clone(), options)).unwrap();
+        block_on(zaro::validate::validate(&zarr, "")).unwrap()
     };
     let report = check();
     assert_eq!((report.nodes, report.errors(), report.warnings()), (2, 0, 0));
     let put = store.put("g/.zattrs", br#"{"new": 1}"#.to_vec().into(), zaro::store::Condition::Always);
-    assert!(wait(put).unwrap().is_done());
+    assert!(block_on(put).unwrap().is_done());
     let report = check();
     assert_eq!(report.findings.iter().map(|f| f.rule).collect::<Vec<_>>(), ["consolidated/stale"]);
     assert_eq!(report.json("a", false).get("warnings").unwrap().as_u64(), Some(1));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use zaro::blocking::wait;
+use zaro::blocking::block_on;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -390,7 +390,7 @@ fn a_copy_takes_small_chunks_together() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (server, zarr) = runtime.block_on(served(2_048_000, table));
     let made: SharedStore = Arc::new(MemoryStore::new());
-    let copied = wait(zaro::copy::copy(&zarr, "table", "", &made, "", &CopyOptions::default())).unwrap();
+    let copied = block_on(zaro::copy::copy(&zarr, "table", "", &made, "", &CopyOptions::default())).unwrap();
     assert_eq!(copied.verbatim, 1);
     let copy = runtime.block_on(Zarr::from_store(made, OpenOptions::default())).unwrap();
     assert!(runtime.block_on(read(&copy, "v")) == pattern(2_048_000));

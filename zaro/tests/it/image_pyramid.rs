@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use futures::TryStreamExt;
-use zaro::blocking::wait;
+use zaro::blocking::block_on;
 use zaro::hierarchy::{self, Existing};
 use zaro::image::add_labels::{self, AddLabelsOptions, LabelSource};
 use zaro::image::pyramid::{self, Factors, Frame, Method, PyramidOptions};
@@ -31,8 +31,8 @@ fn image(version: ImageVersion) -> SharedStore {
     let level = Level { path: "0".into(), scale: Some(vec![1.0, 1.0]), translation: None };
     let multiscale = Multiscale { name: None, axes, levels: vec![level], method: None };
     let attributes = document::image(version, &multiscale, None, None);
-    wait(hierarchy::create_group(&store, "", version.format(), &attributes, Existing::Refuse)).unwrap();
-    let array = wait(hierarchy::create_array(&store, "0", &new, Existing::Refuse)).unwrap();
+    block_on(hierarchy::create_group(&store, "", version.format(), &attributes, Existing::Refuse)).unwrap();
+    let array = block_on(hierarchy::create_array(&store, "0", &new, Existing::Refuse)).unwrap();
     array
         .write_slab_blocking(&Selection::all(), Values::new(pixels(), Order::C), &WriteOptions::default())
         .unwrap();
@@ -41,14 +41,14 @@ fn image(version: ImageVersion) -> SharedStore {
 
 fn zarr(store: &SharedStore) -> Zarr {
     let options = OpenOptions::default().with_use_consolidated(false);
-    wait(Zarr::from_store(store.clone(), options)).unwrap()
+    block_on(Zarr::from_store(store.clone(), options)).unwrap()
 }
 
 /// The pixels of all levels that the image at `path` names; each must be readable.
 fn levels(store: &SharedStore, path: &str) -> Vec<Vec<u8>> {
     let zarr = zarr(store);
-    let image = wait(image_at(&zarr, path)).unwrap();
-    let arrays = wait(image.arrays(&zarr, &image.multiscales[0])).unwrap();
+    let image = block_on(image_at(&zarr, path)).unwrap();
+    let arrays = block_on(image.arrays(&zarr, &image.multiscales[0])).unwrap();
     arrays
         .iter()
         .map(|a| a.read_slab_blocking(&Selection::all(), &ReadOptions::default()).unwrap().bytes)
@@ -57,7 +57,7 @@ fn levels(store: &SharedStore, path: &str) -> Vec<Vec<u8>> {
 
 /// Whether there is a journal anywhere.
 fn unfinished(store: &SharedStore) -> bool {
-    let keys = wait(async { store.keys("").map_ok(|e| e.key).try_collect::<Vec<_>>().await }).unwrap();
+    let keys = block_on(async { store.keys("").map_ok(|e| e.key).try_collect::<Vec<_>>().await }).unwrap();
     keys.iter().any(|k| k.contains(".zaro-"))
 }
 
@@ -97,18 +97,18 @@ fn at_every_request(
 fn levels_are_seen_when_all_are_whole() {
     for version in [ImageVersion::V04, ImageVersion::V06] {
         let good = image(version);
-        wait(pyramid::build(&good, "", &options())).unwrap();
+        block_on(pyramid::build(&good, "", &options())).unwrap();
         let wanted = levels(&good, "");
         assert_eq!(wanted.len(), 4);
         at_every_request(
             3,
             &|| image(version),
-            &|store| wait(pyramid::build(store, "", &options())).map(drop),
+            &|store| block_on(pyramid::build(store, "", &options())).map(drop),
             &|store, _| {
                 let seen = levels(store, "").len();
                 assert!(seen == 1 || seen == 4, "{seen}");
                 if seen == 1 {
-                    wait(pyramid::build(store, "", &options())).unwrap();
+                    block_on(pyramid::build(store, "", &options())).unwrap();
                 }
                 assert_eq!(levels(store, ""), wanted);
             },
@@ -122,17 +122,17 @@ fn levels_that_are_replaced_are_old_or_none_or_new() {
     let new = options().with_existing(Existing::Replace);
     let fresh = || {
         let store = image(ImageVersion::V05);
-        wait(pyramid::build(&store, "", &old)).unwrap();
+        block_on(pyramid::build(&store, "", &old)).unwrap();
         store
     };
     let good = fresh();
     let before = levels(&good, "");
-    wait(pyramid::build(&good, "", &new)).unwrap();
+    block_on(pyramid::build(&good, "", &new)).unwrap();
     let after = levels(&good, "");
-    at_every_request(5, &fresh, &|store| wait(pyramid::build(store, "", &new)).map(drop), &|store, _| {
+    at_every_request(5, &fresh, &|store| block_on(pyramid::build(store, "", &new)).map(drop), &|store, _| {
         let seen = levels(store, "");
         assert!(seen == before || seen == after || seen == before[..1]);
-        wait(pyramid::build(store, "", &new)).unwrap();
+        block_on(pyramid::build(store, "", &new)).unwrap();
         assert_eq!(levels(store, ""), after);
     });
 }
@@ -141,7 +141,7 @@ fn levels_that_are_replaced_are_old_or_none_or_new() {
 fn an_image_is_made_elsewhere() {
     let source = image(ImageVersion::V05);
     let build = |store: &SharedStore| {
-        wait(pyramid::build_at(&zarr(&source), "source", "", &Frame::default(), store, "a/b", &options()))
+        block_on(pyramid::build_at(&zarr(&source), "source", "", &Frame::default(), store, "a/b", &options()))
             .map(drop)
     };
     let good: SharedStore = Arc::new(MemoryStore::new());
@@ -161,21 +161,21 @@ fn an_image_is_made_elsewhere() {
 fn labels_are_listed_when_they_are_whole() {
     let fresh = || {
         let store = image(ImageVersion::V05);
-        wait(pyramid::build(&store, "", &options())).unwrap();
+        block_on(pyramid::build(&store, "", &options())).unwrap();
         store
     };
     let source = image(ImageVersion::V05);
-    let NodeMeta::Array(_) = wait(hierarchy::find(&source, "0")).unwrap().unwrap().meta else { panic!() };
-    let array = wait(zarr(&source).array("0")).unwrap();
+    let NodeMeta::Array(_) = block_on(hierarchy::find(&source, "0")).unwrap().unwrap().meta else { panic!() };
+    let array = block_on(zarr(&source).array("0")).unwrap();
     let from = LabelSource::Array(Box::new(array), Vec::new());
     let add = |store: &SharedStore, name: &str, existing: Existing| {
         let options = AddLabelsOptions::default().with_existing(existing);
-        wait(add_labels::add(store, "", name, &from, &options)).map(drop)
+        block_on(add_labels::add(store, "", name, &from, &options)).map(drop)
     };
     let names = |store: &SharedStore| -> Vec<String> {
         let zarr = zarr(store);
-        let image = wait(image_at(&zarr, "")).unwrap();
-        wait(image.labels(&zarr)).unwrap().into_iter().map(|l| l.name).collect()
+        let image = block_on(image_at(&zarr, "")).unwrap();
+        block_on(image.labels(&zarr)).unwrap().into_iter().map(|l| l.name).collect()
     };
     let with_one = || {
         let store = fresh();
@@ -205,7 +205,7 @@ fn labels_follow_levels_that_others_rounded_up() {
     let store = image(ImageVersion::V05);
     let options =
         PyramidOptions::default().with_method(Some(Method::Mode)).with_factors(Factors::Levels(plans));
-    wait(pyramid::build(&store, "", &options)).unwrap();
+    block_on(pyramid::build(&store, "", &options)).unwrap();
     let all = levels(&store, "");
     assert_eq!(all.iter().map(Vec::len).collect::<Vec<_>>(), [50 * 37, 25 * 19, 13 * 10]);
     // The last column is made of what remains.
@@ -217,9 +217,9 @@ fn labels_follow_levels_that_others_rounded_up() {
 /// An image of one level with labels of one level.
 fn labelled() -> SharedStore {
     let store = image(ImageVersion::V05);
-    let array = wait(zarr(&store).array("0")).unwrap();
+    let array = block_on(zarr(&store).array("0")).unwrap();
     let from = LabelSource::Array(Box::new(array), Vec::new());
-    wait(add_labels::add(&store, "", "cells", &from, &AddLabelsOptions::default())).unwrap();
+    block_on(add_labels::add(&store, "", "cells", &from, &AddLabelsOptions::default())).unwrap();
     store
 }
 
@@ -227,16 +227,16 @@ fn labelled() -> SharedStore {
 fn labels_are_part_of_the_pyramid_that_is_finished() {
     let with_labels = options().with_labels(true);
     let good = labelled();
-    assert_eq!(wait(pyramid::build(&good, "", &with_labels)).unwrap().labels, ["cells"]);
+    assert_eq!(block_on(pyramid::build(&good, "", &with_labels)).unwrap().labels, ["cells"]);
     let wanted = (levels(&good, ""), levels(&good, "labels/cells"));
     assert_eq!(wanted.1.len(), 4);
     at_every_request(
         9,
         &labelled,
-        &|store| wait(pyramid::build(store, "", &with_labels)).map(drop),
+        &|store| block_on(pyramid::build(store, "", &with_labels)).map(drop),
         &|store, whole| {
             if !whole {
-                wait(pyramid::build(store, "", &with_labels)).unwrap();
+                block_on(pyramid::build(store, "", &with_labels)).unwrap();
             }
             assert_eq!((levels(store, ""), levels(store, "labels/cells")), wanted);
             assert!(!unfinished(store));
@@ -245,7 +245,7 @@ fn labels_are_part_of_the_pyramid_that_is_finished() {
     // The same to another place, where the labels are copied first.
     let source = labelled();
     let build = |store: &SharedStore| {
-        wait(pyramid::build_at(&zarr(&source), "source", "", &Frame::default(), store, "", &with_labels))
+        block_on(pyramid::build_at(&zarr(&source), "source", "", &Frame::default(), store, "", &with_labels))
             .map(drop)
     };
     at_every_request(23, &|| Arc::new(MemoryStore::new()), &build, &|store, whole| {
@@ -260,35 +260,35 @@ fn labels_are_part_of_the_pyramid_that_is_finished() {
 #[test]
 fn levels_of_other_pixels_are_not_taken_up() {
     let changed = |store: &SharedStore| {
-        let array = wait(zarr(store).array("0")).unwrap();
+        let array = block_on(zarr(store).array("0")).unwrap();
         array
             .write_slab_blocking(
                 &Selection::all(),
                 Values::new([200; 50 * 37].to_vec(), Order::C),
                 // As a program that knows nothing of journals.
-                &WriteOptions::default().with_alone(true),
+                &WriteOptions::default().with_single_writer(true),
             )
             .unwrap();
     };
     let good = image(ImageVersion::V05);
     changed(&good);
-    wait(pyramid::build(&good, "", &options())).unwrap();
+    block_on(pyramid::build(&good, "", &options())).unwrap();
     let wanted = levels(&good, "");
     let mut refused = 0;
     for n in (0..).step_by(13) {
         let store = image(ImageVersion::V05);
-        if wait(pyramid::build(&ending(&store, n).0, "", &options())).is_ok() {
+        if block_on(pyramid::build(&ending(&store, n).0, "", &options())).is_ok() {
             break;
         }
         let begun = unfinished(&store);
         changed(&store);
         if begun {
-            let e = wait(pyramid::build(&store, "", &options())).unwrap_err();
+            let e = block_on(pyramid::build(&store, "", &options())).unwrap_err();
             assert!(e.to_string().contains("chunks of its source were changed since"), "{e}");
             refused += 1;
         }
         let anew = options().with_existing(Existing::Replace);
-        wait(pyramid::build(&store, "", &anew)).unwrap();
+        block_on(pyramid::build(&store, "", &anew)).unwrap();
         assert_eq!(levels(&store, ""), wanted, "after {n} requests");
     }
     assert!(refused > 5);
@@ -302,7 +302,7 @@ fn a_plain_array_that_became_an_image_is_finished() {
             .with_shape(vec![50, 37])
             .with_chunks(Some(vec![8, 8]))
             .with_data_type(DataType::UInt(8));
-        let array = wait(hierarchy::create_array(&store, "g/0", &new, Existing::Refuse)).unwrap();
+        let array = block_on(hierarchy::create_array(&store, "g/0", &new, Existing::Refuse)).unwrap();
         array
             .write_slab_blocking(&Selection::all(), Values::new(pixels(), Order::C), &WriteOptions::default())
             .unwrap();
@@ -310,7 +310,7 @@ fn a_plain_array_that_became_an_image_is_finished() {
     };
     let frame = Frame { axes: vec![Axis::named("y"), Axis::named("x")], ..Frame::default() };
     let build =
-        |store: &SharedStore| wait(pyramid::build_from_array(store, "g/0", &frame, &options())).map(drop);
+        |store: &SharedStore| block_on(pyramid::build_from_array(store, "g/0", &frame, &options())).map(drop);
     at_every_request(5, &fresh, &build, &|store, whole| {
         if !whole {
             build(store).unwrap();

@@ -71,11 +71,11 @@ impl Tree {
         for (key, text) in &self.0 {
             store.put(key, text.clone().into_bytes()).unwrap();
         }
-        zaro::blocking::wait(Zarr::from_store(Arc::new(store), OpenOptions::default())).unwrap()
+        zaro::blocking::block_on(Zarr::from_store(Arc::new(store), OpenOptions::default())).unwrap()
     }
 
     fn report(&self, options: &ImageValidateOptions) -> ImageReport {
-        zaro::blocking::wait(validate(&self.zarr(), "", options)).unwrap()
+        zaro::blocking::block_on(validate(&self.zarr(), "", options)).unwrap()
     }
 }
 
@@ -724,8 +724,8 @@ fn sample(name: &str) -> PathBuf {
 
 fn sample_report(name: &str) -> ImageReport {
     let uri = sample(name);
-    let zarr = zaro::blocking::wait(zaro::open(uri.to_str().unwrap(), &OpenOptions::default())).unwrap();
-    zaro::blocking::wait(validate(&zarr, "", &ImageValidateOptions::default())).unwrap()
+    let zarr = zaro::blocking::block_on(zaro::open(uri.to_str().unwrap(), &OpenOptions::default())).unwrap();
+    zaro::blocking::block_on(validate(&zarr, "", &ImageValidateOptions::default())).unwrap()
 }
 
 #[test]

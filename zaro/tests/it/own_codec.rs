@@ -54,15 +54,15 @@ impl BytesToBytes for Marked {
 
 fn write(new: &NewArray) -> Result<SharedStore> {
     let store: SharedStore = Arc::new(MemoryStore::new());
-    let array = blocking::wait(create_array(&store, "", new, Existing::Refuse))?;
+    let array = blocking::block_on(create_array(&store, "", new, Existing::Refuse))?;
     let values = Values::new((0..8).collect::<Vec<u8>>(), Order::C);
     array.write_slab_blocking(&Selection::all(), values, &WriteOptions::default())?;
     Ok(store)
 }
 
 fn read(store: &SharedStore) -> Result<Vec<u8>> {
-    let zarr = blocking::wait(Zarr::from_store(Arc::clone(store), OpenOptions::default()))?;
-    blocking::wait(zarr.array(""))?.read_blocking(Selection::all())
+    let zarr = blocking::block_on(Zarr::from_store(Arc::clone(store), OpenOptions::default()))?;
+    blocking::block_on(zarr.array(""))?.read_blocking(Selection::all())
 }
 
 fn marked(name: &str) -> CodecMeta {
@@ -86,7 +86,7 @@ fn codecs_of_users_are_written_and_read() {
     register("own.liar", CodecKind::Array, |_| Ok(Codec::ToBytes(Box::new(Backwards)))).unwrap();
 
     let store = write(&own).unwrap();
-    let stored = blocking::wait(store.get("c/0", None)).unwrap().unwrap();
+    let stored = blocking::block_on(store.get("c/0", None)).unwrap().unwrap();
     assert_eq!(*stored, [0, 1, 2, 3, 4, 5, 6, 7, 7]);
     assert_eq!(read(&store).unwrap(), [0, 1, 2, 3, 4, 5, 6, 7]);
 
@@ -98,7 +98,7 @@ fn codecs_of_users_are_written_and_read() {
     // In V2 the name is an id.
     let v2 = new.clone().with_format(Format::V2).with_codecs(Some(vec![marked("v2.own.marked")]));
     let store = write(&v2).unwrap();
-    let document = blocking::wait(store.get(".zarray", None)).unwrap().unwrap();
+    let document = blocking::block_on(store.get(".zarray", None)).unwrap().unwrap();
     assert!(String::from_utf8_lossy(&document).contains(r#""id": "own.marked""#), "{document:?}");
     assert_eq!(read(&store).unwrap(), [0, 1, 2, 3, 4, 5, 6, 7]);
 

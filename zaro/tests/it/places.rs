@@ -414,7 +414,7 @@ fn what_lies_beyond_the_border_does_not_come_into_sight() {
         long.write_slab_blocking(
             &Selection::all(),
             Values::new(values.to_vec(), Order::C),
-            &WriteOptions::default().with_alone(true),
+            &WriteOptions::default().with_single_writer(true),
         )
         .unwrap();
         let new = wait(hierarchy::append(&store, "x", 0, 10, remote)).unwrap();

@@ -349,12 +349,12 @@ fn an_array_in(uri: &str, options: &StoreOptions) {
     use zaro::copy::{CopyOptions, Sizes, copy};
     use zaro::hierarchy::{self, Existing};
     use zaro::meta::NewArray;
-    use zaro::{OpenOptions, Order, ReadOptions, Selection, Values, WriteOptions, Zarr, blocking::wait};
-    let store = wait(zaro::open::open_store_for_writing(uri, options)).unwrap();
+    use zaro::{OpenOptions, Order, ReadOptions, Selection, Values, WriteOptions, Zarr, blocking::block_on};
+    let store = block_on(zaro::open::open_store_for_writing(uri, options)).unwrap();
     let new = NewArray::new(zaro::meta::DataType::UINT8, [16, 40])
         .with_chunks(Some(vec![4, 10]))
         .with_shards(Some(vec![16, 20]));
-    let array = wait(hierarchy::create_array(&store, "a/x", &new, Existing::Refuse)).unwrap();
+    let array = block_on(hierarchy::create_array(&store, "a/x", &new, Existing::Refuse)).unwrap();
     std::thread::scope(|s| {
         for row in 0..16u8 {
             let array = &array;
@@ -373,24 +373,24 @@ fn an_array_in(uri: &str, options: &StoreOptions) {
     });
     let want: Vec<u8> = (0..640u16).map(|i| (i % 256) as u8).collect();
     let all = |path: &str| {
-        let zarr = wait(Zarr::from_store(store.clone(), OpenOptions::default())).unwrap();
-        let array = wait(zarr.array(path)).unwrap();
+        let zarr = block_on(Zarr::from_store(store.clone(), OpenOptions::default())).unwrap();
+        let array = block_on(zarr.array(path)).unwrap();
         array.read_slab_blocking(&Selection::all(), &ReadOptions::default()).unwrap().bytes
     };
     assert!(all("a/x") == want, "sixteen writers of the same two shards");
-    let zarr = wait(Zarr::from_store(store.clone(), OpenOptions::default())).unwrap();
+    let zarr = block_on(Zarr::from_store(store.clone(), OpenOptions::default())).unwrap();
     let other = CopyOptions::default()
         .with_chunks(Some(Sizes::List(vec![16, 3])))
         .with_shards(Some(None))
         .with_verify(true);
-    wait(copy(&zarr, uri, "a", &store, "b", &other)).unwrap();
+    block_on(copy(&zarr, uri, "a", &store, "b", &other)).unwrap();
     assert!(all("b/x") == want);
-    wait(hierarchy::resize(&store, "b/x", &[16, 5])).unwrap();
-    wait(hierarchy::resize(&store, "b/x", &[16, 40])).unwrap();
+    block_on(hierarchy::resize(&store, "b/x", &[16, 5])).unwrap();
+    block_on(hierarchy::resize(&store, "b/x", &[16, 40])).unwrap();
     let cut: Vec<u8> = want.iter().enumerate().map(|(i, v)| if i % 40 < 5 { *v } else { 0 }).collect();
     assert!(all("b/x") == cut);
-    wait(hierarchy::delete(&store, "")).unwrap();
-    assert!(wait(hierarchy::find(&store, "a/x")).unwrap().is_none());
+    block_on(hierarchy::delete(&store, "")).unwrap();
+    assert!(block_on(hierarchy::find(&store, "a/x")).unwrap().is_none());
 }
 
 #[test]

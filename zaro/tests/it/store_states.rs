@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use zaro::blocking::wait;
+use zaro::blocking::block_on;
 
 use zaro::copy::CopyOptions;
 use zaro::open::open_store;
@@ -468,12 +468,12 @@ fn hierarchy() -> Vec<(String, Vec<u8>)> {
 }
 
 fn copied(server: &TinyServer) -> zaro::Result<Vec<i32>> {
-    let zarr = wait(zaro::open(&format!("{}/s", server.url()), &options()))?;
+    let zarr = block_on(zaro::open(&format!("{}/s", server.url()), &options()))?;
     let made: SharedStore = Arc::new(MemoryStore::new());
-    wait(zaro::copy::copy(&zarr, "s", "", &made, "", &CopyOptions::default()))?;
-    let zarr = wait(zaro::Zarr::from_store(made, OpenOptions::default()))?;
-    let array = wait(zarr.array("a"))?;
-    wait(values(&array, 0, 50))
+    block_on(zaro::copy::copy(&zarr, "s", "", &made, "", &CopyOptions::default()))?;
+    let zarr = block_on(zaro::Zarr::from_store(made, OpenOptions::default()))?;
+    let array = block_on(zarr.array("a"))?;
+    block_on(values(&array, 0, 50))
 }
 
 #[test]
@@ -560,9 +560,10 @@ fn what_a_server_sends_in_place_of_a_chunk_is_not_copied() {
                 None => TinyReply::status(404),
             }
         });
-        let zarr = zaro::blocking::wait(zaro::open(&format!("{}/s/a", server.url()), &options())).unwrap();
+        let zarr =
+            zaro::blocking::block_on(zaro::open(&format!("{}/s/a", server.url()), &options())).unwrap();
         let made: SharedStore = Arc::new(MemoryStore::new());
-        let e = wait(zaro::copy::copy(&zarr, "s", "", &made, "", &CopyOptions::default())).unwrap_err();
+        let e = block_on(zaro::copy::copy(&zarr, "s", "", &made, "", &CopyOptions::default())).unwrap_err();
         assert_eq!(e.key(), Some("c/3"), "{what}: {e}");
     }
 }
@@ -679,7 +680,7 @@ fn links_that_lead_back_are_not_followed() {
     symlink("..", root.join("around")).unwrap();
     symlink("../other", root.join("elsewhere")).unwrap();
     symlink("../g/h", root.join("g/beside")).unwrap();
-    let nodes = zaro::blocking::wait(async {
+    let nodes = zaro::blocking::block_on(async {
         let zarr = zaro::open(root.to_str().unwrap(), &OpenOptions::default()).await?;
         zarr.walk("").await
     });

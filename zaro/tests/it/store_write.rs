@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::TryStreamExt;
 use futures::stream::BoxStream;
-use zaro::blocking::wait;
+use zaro::blocking::block_on;
 use zaro::internal::wrap::{CacheStore, CoalesceStore, LimitStore, LogStore, RetryStore};
 use zaro::open::open_store_for_writing;
 use zaro::store::{
@@ -100,7 +100,7 @@ fn eight_threads(make: impl Fn() -> SharedStore + Sync) {
         for worker in 0..8 {
             let store = make();
             s.spawn(move || {
-                wait(async {
+                block_on(async {
                     for round in 0..4 {
                         count_up(&*store, "deep/count", &worker.to_string(), times / 4).await;
                         let beside = format!("deep/{worker}-{round}");
@@ -114,9 +114,9 @@ fn eight_threads(make: impl Fn() -> SharedStore + Sync) {
         }
     });
     let store = make();
-    let last = wait(store.get("deep/count", None)).unwrap().unwrap();
+    let last = block_on(store.get("deep/count", None)).unwrap().unwrap();
     assert_eq!(count_of(&last), 8 * times, "{store}: an increment was lost");
-    assert_eq!(wait(store.list("deep")).unwrap().objects, ["count"]);
+    assert_eq!(block_on(store.list("deep")).unwrap().objects, ["count"]);
 }
 
 #[test]
@@ -142,14 +142,14 @@ fn overwriting_and_changing(store: &dyn Store) {
                         let changed = format!("{} changed", count_of(&bytes));
                         store.put("k", changed.into(), Condition::Unchanged(tag)).await
                     };
-                    let _ = wait(change).unwrap();
+                    let _ = block_on(change).unwrap();
                 }
             });
         }
         for round in 1..3000u64 {
-            let put = wait(store.put("k", text(&format!("{round} 0")), Condition::Always)).unwrap();
+            let put = block_on(store.put("k", text(&format!("{round} 0")), Condition::Always)).unwrap();
             assert!(put.is_done());
-            let seen = count_of(&wait(store.get("k", None)).unwrap().unwrap());
+            let seen = count_of(&block_on(store.get("k", None)).unwrap().unwrap());
             if seen != round {
                 over.store(true, std::sync::atomic::Ordering::Relaxed);
                 panic!("{store}: put number {round} was overwritten by one that knew only {seen}");
@@ -173,7 +173,7 @@ fn child_that_counts() {
     let Ok(root) = std::env::var("ZARO_TEST_COUNT_IN") else { return };
     let name = std::process::id().to_string();
     let work = async { Ok(count_up(&LocalStore::new(root), "deep/count", &name, 300).await) };
-    wait(work).unwrap();
+    block_on(work).unwrap();
 }
 
 fn child(test: &str, variable: &str, value: &Path) -> std::process::Child {
@@ -193,7 +193,7 @@ fn no_increment_of_four_processes_is_lost() {
     for mut child in children {
         assert!(child.wait().unwrap().success());
     }
-    let last = wait(LocalStore::new(dir.path()).get("deep/count", None)).unwrap().unwrap();
+    let last = block_on(LocalStore::new(dir.path()).get("deep/count", None)).unwrap().unwrap();
     assert_eq!(count_of(&last), 1200);
 }
 
@@ -218,11 +218,11 @@ fn a_killed_writer_leaves_an_object_whole_and_its_rest_is_swept() {
         std::thread::sleep(Duration::from_millis(20 + round * 3));
         writer.kill().unwrap();
         writer.wait().unwrap();
-        let bytes = wait(store.get("a/c/0", None)).unwrap().unwrap();
+        let bytes = block_on(store.get("a/c/0", None)).unwrap().unwrap();
         assert!(bytes.len() == 200_000 && bytes.iter().all(|b| *b == bytes[0]), "old or new, but whole");
     }
     let left = tree(dir.path()).iter().filter(|n| n.ends_with(".tmp")).count() as u64;
-    let keys: Vec<KeyEntry> = wait(store.keys("").try_collect()).unwrap();
+    let keys: Vec<KeyEntry> = block_on(store.keys("").try_collect()).unwrap();
     assert_eq!(keys.len(), 1, "temporary files are not content");
     // One of a living process stays.
     let ours = dir.path().join(format!("a/.zaro-{}-x.tmp", std::process::id()));
@@ -307,7 +307,7 @@ fn a_full_disk_leaves_what_was_there() {
         .unwrap();
     assert!(status.success());
     assert_eq!(tree(dir.path()), ["a", "k"]);
-    assert_eq!(wait(store.get("a/k", None)).unwrap().unwrap(), "old");
+    assert_eq!(block_on(store.get("a/k", None)).unwrap().unwrap(), "old");
 }
 
 #[test]
@@ -329,8 +329,8 @@ fn folders_deleted_under_writers_are_made_again() {
         }
         let store = LocalStore::new(dir.path().join("s"));
         while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-            wait(store.delete_prefix("a")).unwrap();
-            wait(store.delete_prefix("")).unwrap();
+            block_on(store.delete_prefix("a")).unwrap();
+            block_on(store.delete_prefix("")).unwrap();
         }
     });
 }
@@ -549,7 +549,7 @@ fn many_threads_fill_one_archive() {
             });
         }
     });
-    wait(store.finish()).unwrap();
+    block_on(store.finish()).unwrap();
     ended_well("unzip", &["-tq"], &path);
 }
 
@@ -603,7 +603,7 @@ fn child_in_a_folder() {
             write_suite(&LocalStore::new(root), false).await;
             Ok(())
         };
-        wait(suite).unwrap();
+        block_on(suite).unwrap();
     }
 }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use zaro::blocking::wait;
+use zaro::blocking::block_on;
 
 use futures::TryStreamExt;
 use zaro::ErrorKind;
@@ -295,7 +295,7 @@ async fn what_is_not_fetched_whole_from_a_bucket_is_no_zarr() {
         let existing = zaro::hierarchy::Existing::Refuse;
         let options =
             FetchOptions::default().with_existing(existing).with_at_once(4).with_task(zaro::Task::default());
-        let fetched = wait(fetch(&manifest, &zarr, &into, &|_| true, &options, &done));
+        let fetched = block_on(fetch(&manifest, &zarr, &into, &|_| true, &options, &done));
         assert!(fetched.is_err(), "{refused}");
         assert!(!into.join("zarr.json").exists(), "{refused} was not fetched, and the Zarr can be opened");
         let chunk = CHUNKS.contains(&refused);

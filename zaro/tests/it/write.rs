@@ -104,7 +104,8 @@ fn random_writes_are_read_back() {
             let values =
                 if rng.one_in(4) { fill.repeat(volume(&counts)) } else { rng.bytes(volume(&counts) * size) };
             let order = *rng.pick(&[Order::C, Order::F]);
-            let options = WriteOptions::default().with_keep_fill(rng.one_in(3)).with_alone(rng.one_in(3));
+            let options =
+                WriteOptions::default().with_keep_fill(rng.one_in(3)).with_single_writer(rng.one_in(3));
             array
                 .write_slab_blocking(
                     &Selection::new(indexes.clone()),
@@ -119,7 +120,7 @@ fn random_writes_are_read_back() {
             assert!(all(&other) == model.bytes, "{document}: round {round}, another reader");
         }
         // All fill: nothing is left.
-        let alone = WriteOptions::default().with_alone(true);
+        let alone = WriteOptions::default().with_single_writer(true);
         let values = fill.repeat(volume(&shape));
         array.write_slab_blocking(&Selection::all(), Values::new(values.to_vec(), Order::C), &alone).unwrap();
         let keys = |store: &dyn Store| store_keys(store);
@@ -129,7 +130,7 @@ fn random_writes_are_read_back() {
 
 fn store_keys(store: &dyn Store) -> Vec<String> {
     use futures::TryStreamExt;
-    blocking::wait(async { store.keys("").map_ok(|e| e.key).try_collect::<Vec<_>>().await }).unwrap()
+    blocking::block_on(async { store.keys("").map_ok(|e| e.key).try_collect::<Vec<_>>().await }).unwrap()
 }
 
 #[test]
@@ -274,12 +275,12 @@ fn a_writer_with_an_old_shape_keeps_what_was_appended() {
     for codecs in [le.to_owned(), shards] {
         let store: SharedStore = Arc::new(MemoryStore::new());
         let document = V3::new(&[4], &[8], "uint16").codecs(codecs).document();
-        let _ = blocking::wait(async {
+        let _ = blocking::block_on(async {
             store.put("zarr.json", document.into(), zaro::store::Condition::Always).await
         })
         .unwrap();
         let old = open_array(store.clone()).unwrap();
-        let (longer, at) = blocking::wait(hierarchy::extend(&store, "", 0, 4)).unwrap();
+        let (longer, at) = blocking::block_on(hierarchy::extend(&store, "", 0, 4)).unwrap();
         let appended = Selection::start_count(&[at], &[4]);
         let (ones, twos) = ([1, 0].repeat(4), [2, 0].repeat(4));
         longer

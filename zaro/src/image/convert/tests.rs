@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::array::ReadOptions;
-use crate::blocking::wait;
+use crate::blocking::block_on;
 use crate::context::Context;
 use crate::group::{OpenOptions, Zarr};
 use crate::image::find::{Found, find, image_at};
@@ -47,11 +47,11 @@ fn counted(sizes: [u64; 5], grain: [u64; 3]) -> Arc<ImageSource> {
 }
 
 fn open(store: &SharedStore) -> Zarr {
-    wait(Zarr::from_store(store.clone(), OpenOptions::default())).unwrap()
+    block_on(Zarr::from_store(store.clone(), OpenOptions::default())).unwrap()
 }
 
 fn pixels(store: &SharedStore, path: &str) -> Vec<u32> {
-    let array = wait(open(store).array(path)).unwrap();
+    let array = block_on(open(store).array(path)).unwrap();
     array.read_slab_blocking(&Selection::all(), &ReadOptions::default()).unwrap().to_vec().unwrap()
 }
 
@@ -72,11 +72,11 @@ fn every_pixel_is_in_its_place_whatever_the_blocks() {
             levels: Some(1),
             ..ConvertOptions::default()
         };
-        let made = wait(convert(std::slice::from_ref(&source), &store, "a/b", &options)).unwrap();
+        let made = block_on(convert(std::slice::from_ref(&source), &store, "a/b", &options)).unwrap();
         assert_eq!(made[0].levels, [[2, 3, 4, 37, 50]]);
         let wanted: Vec<u32> = (1..=2 * 3 * 4 * 37 * 50).collect();
         assert_eq!(pixels(&store, "a/b/0"), wanted, "{grain:?} {memory}");
-        let image = wait(image_at(&open(&store), "a/b")).unwrap();
+        let image = block_on(image_at(&open(&store), "a/b")).unwrap();
         let windows: Vec<_> =
             image.omero.unwrap().channels.iter().map(|c| (c.window.min, c.window.max)).collect();
         let volume = 4.0 * 37.0 * 50.0;
@@ -92,9 +92,9 @@ fn short_axes_are_left_out_unless_they_are_kept() {
         for version in [ImageVersion::V04, ImageVersion::V05, ImageVersion::V06] {
             let store: SharedStore = Arc::new(MemoryStore::new());
             let options = ConvertOptions { keep_axes, version: Some(version), ..ConvertOptions::default() };
-            let made = wait(convert(std::slice::from_ref(&source), &store, "", &options)).unwrap();
+            let made = block_on(convert(std::slice::from_ref(&source), &store, "", &options)).unwrap();
             assert!(made[0].levels.len() > 1);
-            let image = wait(image_at(&open(&store), "")).unwrap();
+            let image = block_on(image_at(&open(&store), "")).unwrap();
             let names: String = image.multiscales[0].axes.iter().map(|a| a.name.as_str()).collect();
             assert_eq!((names.as_str(), image.version), (axes, version));
             assert_eq!(image.multiscales[0].levels.len(), made[0].levels.len());
@@ -108,12 +108,12 @@ fn several_images_are_a_collection() {
     for version in [ImageVersion::V04, ImageVersion::V05] {
         let store: SharedStore = Arc::new(MemoryStore::new());
         let options = ConvertOptions { version: Some(version), ..ConvertOptions::default() };
-        wait(convert(&sources, &store, "", &options)).unwrap();
-        match wait(find(&open(&store), "")).unwrap() {
+        block_on(convert(&sources, &store, "", &options)).unwrap();
+        match block_on(find(&open(&store), "")).unwrap() {
             Found::Collection { images, .. } => assert_eq!(images, ["0", "1"]),
             other => panic!("{other:?}"),
         }
-        let xml = wait(store.get("OME/METADATA.ome.xml", None)).unwrap().unwrap();
+        let xml = block_on(store.get("OME/METADATA.ome.xml", None)).unwrap().unwrap();
         assert_eq!(String::from_utf8_lossy(&xml).matches("<MetadataOnly/>").count(), 2);
         assert_eq!(pixels(&store, "1/0").len(), 2 * 7 * 8);
     }
@@ -135,13 +135,13 @@ fn nothing_is_replaced_unasked_and_nonsense_is_refused_before_anything_is_writte
         ConvertOptions { pixel_size: Some(vec![-1.0]), ..good.clone() },
         ConvertOptions { levels: Some(0), ..good.clone() },
     ] {
-        assert!(wait(convert(sources, &store, "", &bad)).is_err(), "{bad:?}");
-        assert!(wait(store.list("")).unwrap().objects.is_empty(), "{bad:?}");
+        assert!(block_on(convert(sources, &store, "", &bad)).is_err(), "{bad:?}");
+        assert!(block_on(store.list("")).unwrap().objects.is_empty(), "{bad:?}");
     }
-    wait(convert(sources, &store, "", &good)).unwrap();
-    assert!(wait(convert(sources, &store, "", &good)).is_err());
+    block_on(convert(sources, &store, "", &good)).unwrap();
+    assert!(block_on(convert(sources, &store, "", &good)).is_err());
     let again = ConvertOptions { existing: Existing::Replace, pixel_size: Some(vec![3.0, 2.0]), ..good };
-    let made = wait(convert(sources, &store, "", &again)).unwrap();
+    let made = block_on(convert(sources, &store, "", &again)).unwrap();
     assert_eq!(made[0].scale, [3.0, 2.0]);
 }
 
@@ -181,22 +181,22 @@ fn what_fails_half_way_leaves_nothing() {
     for sources in [vec![broken()], vec![good.clone(), broken()]] {
         for path in ["", "a/b"] {
             let store: SharedStore = Arc::new(MemoryStore::new());
-            let e = wait(convert(&sources, &store, path, &options)).unwrap_err();
+            let e = block_on(convert(&sources, &store, path, &options)).unwrap_err();
             assert!(e.message().contains("damaged"), "{e}");
-            let left = wait(store.list("")).unwrap();
+            let left = block_on(store.list("")).unwrap();
             assert!(left.objects.is_empty() && left.prefixes.is_empty(), "{left:?}");
         }
     }
     // What was there already stays.
     let store: SharedStore = Arc::new(MemoryStore::new());
-    wait(convert(std::slice::from_ref(&good), &store, "a/c", &options)).unwrap();
-    wait(convert(&[broken()], &store, "a/b", &options)).unwrap_err();
+    block_on(convert(std::slice::from_ref(&good), &store, "a/c", &options)).unwrap();
+    block_on(convert(&[broken()], &store, "a/b", &options)).unwrap_err();
     assert_eq!(pixels(&store, "a/c/0").len(), 40 * 30);
-    assert!(wait(store.list("a/b")).unwrap().objects.is_empty());
+    assert!(block_on(store.list("a/b")).unwrap().objects.is_empty());
     // Nothing is put beside what somebody keeps there.
-    let _ = wait(store.put("a/d/letter.txt", "x".into(), Condition::Always)).unwrap();
-    wait(convert(std::slice::from_ref(&good), &store, "a/d", &options)).unwrap_err();
-    assert!(wait(store.get("a/d/letter.txt", None)).unwrap().is_some());
+    let _ = block_on(store.put("a/d/letter.txt", "x".into(), Condition::Always)).unwrap();
+    block_on(convert(std::slice::from_ref(&good), &store, "a/d", &options)).unwrap_err();
+    assert!(block_on(store.get("a/d/letter.txt", None)).unwrap().is_some());
 }
 
 #[test]

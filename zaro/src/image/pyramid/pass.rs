@@ -69,7 +69,7 @@ pub(super) async fn run(
             shards: Mutex::default(),
             spare: Mutex::default(),
             reads: Mutex::default(),
-            write: WriteOptions { blank: true, task: quiet.clone(), ..WriteOptions::default() },
+            write: WriteOptions { assume_empty: true, task: quiet.clone(), ..WriteOptions::default() },
             read: ReadOptions { task: quiet.clone(), ..ReadOptions::default() },
             meter: meter.clone(),
         });

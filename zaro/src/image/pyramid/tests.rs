@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::array::{Order, ReadOptions, Selection, Values, WriteOptions};
-use crate::blocking::wait;
+use crate::blocking::block_on;
 use crate::image::parse;
 use crate::meta::dtype::Float;
 use crate::store::StoreExt as _;
@@ -35,9 +35,10 @@ impl Sample {
         let level = Level { path: "0".into(), scale: Some(vec![0.5; rank]), translation: None };
         let m = Multiscale { name: None, axes: axes(names), levels: vec![level], method: None };
         let attributes = document::image(version, &m, None, None);
-        wait(hierarchy::create_group(&store, "", version.format(), &attributes, Existing::Refuse)).unwrap();
-        let array = wait(hierarchy::create_array(&store, "0", &new, Existing::Refuse)).unwrap();
-        let options = WriteOptions { blank: true, ..WriteOptions::default() };
+        block_on(hierarchy::create_group(&store, "", version.format(), &attributes, Existing::Refuse))
+            .unwrap();
+        let array = block_on(hierarchy::create_array(&store, "0", &new, Existing::Refuse)).unwrap();
+        let options = WriteOptions { assume_empty: true, ..WriteOptions::default() };
         array
             .write_slab_blocking(&Selection::all(), Values::new(bytes.to_vec(), Order::C), &options)
             .unwrap();
@@ -45,14 +46,14 @@ impl Sample {
     }
 
     fn read(&self, path: &str) -> (Vec<u64>, Vec<u8>) {
-        let array = wait(hierarchy::open_array(&self.store, path, &Context::shared())).unwrap();
+        let array = block_on(hierarchy::open_array(&self.store, path, &Context::shared())).unwrap();
         let slab = array.read_slab_blocking(&Selection::all(), &ReadOptions::default()).unwrap();
         (slab.shape, slab.bytes)
     }
 
     fn multiscale(&self) -> Multiscale {
-        let zarr = wait(opened(&self.store)).unwrap();
-        wait(find::image_at(&zarr, "")).unwrap().multiscales.remove(0)
+        let zarr = block_on(opened(&self.store)).unwrap();
+        block_on(find::image_at(&zarr, "")).unwrap().multiscales.remove(0)
     }
 }
 
@@ -91,7 +92,7 @@ fn the_numbers_are_those_of_others() {
     for (method, wanted) in cases {
         for chunks in [[8, 8], [4, 4], [3, 5], [2, 8], [1, 1]] {
             let sample = Sample::new(ImageVersion::V05, "yx", u8_array(&[8, 8], &chunks), &PICTURE);
-            let built = wait(build(&sample.store, "", &options(method, Factors::default(), 2))).unwrap();
+            let built = block_on(build(&sample.store, "", &options(method, Factors::default(), 2))).unwrap();
             assert_eq!(built.levels, [("1".to_owned(), vec![4, 4])]);
             assert_eq!(sample.read("1"), (vec![4, 4], wanted.to_vec()), "{method:?} {chunks:?}");
         }
@@ -201,7 +202,7 @@ fn check(kind: &Kind, names: &str, new: &NewArray, options: &PyramidOptions, noi
     let bytes: Vec<u8> = values.iter().flat_map(|x| (kind.from)(*x)).collect();
     let new = NewArray { data_type: kind.data_type.clone(), ..new.clone() };
     let sample = Sample::new(ImageVersion::V05, names, new.clone(), &bytes);
-    let built = wait(build(&sample.store, "", options)).unwrap();
+    let built = block_on(build(&sample.store, "", options)).unwrap();
     let plans = plan(&new.shape, &axes(names), &options.factors, options.levels).unwrap();
     assert_eq!(built.levels.len(), plans.len());
     let (mut above, mut shape) = (values, new.shape.clone());
@@ -298,7 +299,7 @@ fn sums_of_the_largest_numbers_are_exact() {
     ] {
         let new = NewArray { shape: vec![2, 2], data_type, ..NewArray::default() };
         let sample = Sample::new(ImageVersion::V04, "yx", new, &values.concat());
-        wait(build(&sample.store, "", &options(Method::Mean, Factors::default(), 2))).unwrap();
+        block_on(build(&sample.store, "", &options(Method::Mean, Factors::default(), 2))).unwrap();
         assert_eq!(sample.read("1").1, wanted);
     }
 }
@@ -310,7 +311,7 @@ fn what_is_not_a_number_stays_none() {
     for method in [Method::Mean, Method::Gaussian] {
         let new = NewArray { shape: vec![4, 2], data_type: DataType::FLOAT32, ..NewArray::default() };
         let sample = Sample::new(ImageVersion::V05, "yx", new, &values);
-        wait(build(&sample.store, "", &options(method, Factors::default(), 2))).unwrap();
+        block_on(build(&sample.store, "", &options(method, Factors::default(), 2))).unwrap();
         let bytes = sample.read("1").1;
         assert!(f32::from_le_bytes(bytes[..4].try_into().unwrap()).is_nan());
         if method == Method::Mean {
@@ -324,7 +325,7 @@ fn truth_is_decided_by_the_many() {
     let values = [1, 1, 0, 0, 1, 0, 1, 0];
     let new = NewArray { shape: vec![2, 4], data_type: DataType::Bool, ..NewArray::default() };
     let sample = Sample::new(ImageVersion::V05, "yx", new, &values);
-    let built = wait(build(&sample.store, "", &options(Method::Mean, Factors::default(), 2))).unwrap();
+    let built = block_on(build(&sample.store, "", &options(Method::Mean, Factors::default(), 2))).unwrap();
     assert_eq!(built.method, Method::Mode);
     assert_eq!(sample.read("1").1, [1, 0]);
 }
@@ -344,7 +345,7 @@ fn gaussian_levels_do_not_show_how_they_were_cut() {
                 context: Context::shared().with_memory(1 << 20),
                 ..options(Method::Gaussian, factors.clone(), 3)
             };
-            wait(build(&sample.store, "", &options)).unwrap();
+            block_on(build(&sample.store, "", &options)).unwrap();
             let found = [sample.read("1").1, sample.read("2").1].concat();
             assert_eq!(seen.get_or_insert_with(|| found.clone()), &found, "{factors:?} {chunks:?}");
         }
@@ -360,7 +361,7 @@ fn metadata_say_what_was_made() {
         let bytes = [PICTURE, PICTURE].concat();
         let sample = Sample::new(version, "tczyx", new, &bytes);
         let before = sample.read("0");
-        wait(build(&sample.store, "", &options(Method::Mean, Factors::default(), 3))).unwrap();
+        block_on(build(&sample.store, "", &options(Method::Mean, Factors::default(), 3))).unwrap();
         let m = sample.multiscale();
         assert_eq!(
             m.levels.iter().map(|l| l.path.as_str()).collect::<Vec<_>>(),
@@ -372,7 +373,7 @@ fn metadata_say_what_was_made() {
             assert_eq!(m.levels[2].scale, Some(vec![0.5, 0.5, 0.5, 2.0, 2.0]));
             assert_eq!(m.levels[2].translation, Some(vec![0.0, 0.0, 0.0, 0.75, 0.75]));
         }
-        let array = wait(hierarchy::open_array(&sample.store, "1", &Context::shared())).unwrap();
+        let array = block_on(hierarchy::open_array(&sample.store, "1", &Context::shared())).unwrap();
         if version.separator().is_some() {
             assert_eq!(Some(array.meta().keys.separator), version.separator());
         }
@@ -381,29 +382,31 @@ fn metadata_say_what_was_made() {
         let wanted = !matches!(version, ImageVersion::V02 | ImageVersion::V04);
         assert_eq!(named.as_deref(), wanted.then_some("tczyx"), "{version}");
         assert_eq!(sample.read("0"), before);
-        assert!(wait(sample.store.get(".zaro-pyramid.json", None)).unwrap().is_none());
+        assert!(block_on(sample.store.get(".zaro-pyramid.json", None)).unwrap().is_none());
     }
 }
 
 #[test]
 fn levels_that_are_there_are_replaced_only_when_asked_for() {
     let sample = Sample::new(ImageVersion::V05, "yx", u8_array(&[8, 8], &[4, 4]), &PICTURE);
-    wait(build(&sample.store, "", &options(Method::Mean, Factors::default(), 3))).unwrap();
+    block_on(build(&sample.store, "", &options(Method::Mean, Factors::default(), 3))).unwrap();
     let again = options(Method::Decimate, Factors::default(), 2);
-    assert_eq!(wait(build(&sample.store, "", &again)).unwrap_err().kind(), crate::ErrorKind::Usage);
-    wait(build(&sample.store, "", &PyramidOptions { existing: Existing::Replace, ..again })).unwrap();
+    assert_eq!(block_on(build(&sample.store, "", &again)).unwrap_err().kind(), crate::ErrorKind::Usage);
+    block_on(build(&sample.store, "", &PyramidOptions { existing: Existing::Replace, ..again })).unwrap();
     assert_eq!(sample.multiscale().levels.len(), 2);
     assert_eq!(sample.multiscale().levels[1].translation, None);
     assert_eq!(sample.read("1").1[..4], [0, 20, 40, 60]);
-    assert!(wait(hierarchy::find(&sample.store, "2")).unwrap().is_none());
+    assert!(block_on(hierarchy::find(&sample.store, "2")).unwrap().is_none());
     // What is in the way and nobody has named is not deleted unasked.
-    wait(hierarchy::create_group(&sample.store, "2", Format::V3, &Json::object(), Existing::Refuse)).unwrap();
+    block_on(hierarchy::create_group(&sample.store, "2", Format::V3, &Json::object(), Existing::Refuse))
+        .unwrap();
     let third = options(Method::Mean, Factors::default(), 3);
     let fresh = Sample::new(ImageVersion::V05, "yx", u8_array(&[8, 8], &[4, 4]), &PICTURE);
-    wait(hierarchy::create_group(&fresh.store, "2", Format::V3, &Json::object(), Existing::Refuse)).unwrap();
-    assert!(wait(build(&fresh.store, "", &third)).is_err());
+    block_on(hierarchy::create_group(&fresh.store, "2", Format::V3, &Json::object(), Existing::Refuse))
+        .unwrap();
+    assert!(block_on(build(&fresh.store, "", &third)).is_err());
     assert_eq!(fresh.multiscale().levels.len(), 1);
-    assert!(wait(hierarchy::find(&fresh.store, "1")).unwrap().is_none());
+    assert!(block_on(hierarchy::find(&fresh.store, "1")).unwrap().is_none());
 }
 
 #[test]
@@ -411,7 +414,7 @@ fn what_was_stopped_goes_on() {
     let bytes: Vec<u8> = (0..256u32 * 256).map(|i| (i * i / 7) as u8).collect();
     let whole = Sample::new(ImageVersion::V05, "yx", u8_array(&[256, 256], &[16, 16]), &bytes);
     let plain = options(Method::Mean, Factors::default(), 4);
-    assert!(!wait(build(&whole.store, "", &plain)).unwrap().resumed);
+    assert!(!block_on(build(&whole.store, "", &plain)).unwrap().resumed);
     let mut stops = 0;
     for after in [1u64, 5_000, 40_000, 65_000, 70_000] {
         let sample = Sample::new(ImageVersion::V05, "yx", u8_array(&[256, 256], &[16, 16]), &bytes);
@@ -424,15 +427,18 @@ fn what_was_stopped_goes_on() {
         };
         let task = crate::task::Task::default().with_progress(progress).with_cancel(&cancel);
         let stopped = PyramidOptions { task, ..plain.clone() };
-        if wait(build(&sample.store, "", &stopped)).is_err() {
+        if block_on(build(&sample.store, "", &stopped)).is_err() {
             stops += 1;
             // Nobody sees levels that are not whole.
             assert_eq!(sample.multiscale().levels.len(), 1);
-            assert!(wait(hierarchy::find(&sample.store, "1")).unwrap().is_none());
+            assert!(block_on(hierarchy::find(&sample.store, "1")).unwrap().is_none());
             // Others do not go on with it.
             let other = options(Method::Mode, Factors::default(), 4);
-            assert_eq!(wait(build(&sample.store, "", &other)).unwrap_err().kind(), crate::ErrorKind::Usage);
-            assert!(wait(build(&sample.store, "", &plain)).unwrap().resumed);
+            assert_eq!(
+                block_on(build(&sample.store, "", &other)).unwrap_err().kind(),
+                crate::ErrorKind::Usage
+            );
+            assert!(block_on(build(&sample.store, "", &plain)).unwrap().resumed);
         }
         for level in ["1", "2", "3"] {
             assert_eq!(sample.read(level), whole.read(level), "{after}");
@@ -445,7 +451,7 @@ fn what_was_stopped_goes_on() {
 fn an_array_becomes_an_image() {
     let store = memory();
     let new = NewArray { keys: None, ..u8_array(&[8, 8], &[4, 4]) };
-    let array = wait(hierarchy::create_array(&store, "g/picture", &new, Existing::Refuse)).unwrap();
+    let array = block_on(hierarchy::create_array(&store, "g/picture", &new, Existing::Refuse)).unwrap();
     array
         .write_slab_blocking(
             &Selection::all(),
@@ -455,9 +461,9 @@ fn an_array_becomes_an_image() {
         .unwrap();
     let own =
         crate::meta::edit::AttributesEdit::Patch { set: vec![("mine".into(), Json::int(1))], unset: vec![] };
-    wait(hierarchy::edit_attributes(&store, "g", &own)).unwrap();
+    block_on(hierarchy::edit_attributes(&store, "g", &own)).unwrap();
     let options = options(Method::Mean, Factors::default(), 2);
-    assert!(wait(build_from_array(&store, "g/picture", &Frame::default(), &options)).is_err());
+    assert!(block_on(build_from_array(&store, "g/picture", &Frame::default(), &options)).is_err());
     let mut x = Axis::named("x");
     x.unit = Some("micrometer".into());
     let frame = Frame {
@@ -466,13 +472,13 @@ fn an_array_becomes_an_image() {
         name: Some("p".into()),
         version: Some(ImageVersion::V06),
     };
-    let built = wait(build_from_array(&store, "g/picture", &frame, &options)).unwrap();
+    let built = block_on(build_from_array(&store, "g/picture", &frame, &options)).unwrap();
     assert_eq!(built.levels, [("1".to_owned(), vec![4, 4])]);
-    let node = wait(hierarchy::find(&store, "g")).unwrap().unwrap();
+    let node = block_on(hierarchy::find(&store, "g")).unwrap().unwrap();
     assert_eq!(node.meta.attributes().get("mine"), Some(&Json::int(1)));
     let m = parse::group(node.meta.attributes()).multiscales.remove(0);
     assert_eq!(m.levels[1].scale, Some(vec![4.0, 0.5]));
     assert_eq!(m.levels[1].translation, Some(vec![1.0, 0.125]));
     assert_eq!(m.axes[1].unit.as_deref(), Some("micrometer"));
-    assert!(wait(build_from_array(&store, "g/picture", &frame, &options)).is_err());
+    assert!(block_on(build_from_array(&store, "g/picture", &frame, &options)).is_err());
 }

@@ -35,7 +35,7 @@ pub(super) async fn sample(
         let place = Selection::start_count(&start, &count);
         match task {
             SampleTask::Write => {
-                let how = WriteOptions { blank: true, ..WriteOptions::default() };
+                let how = WriteOptions { assume_empty: true, ..WriteOptions::default() };
                 made.write_slab(&place, Values::new(bytes, Order::C), &how).await?;
             }
             SampleTask::Verify => {

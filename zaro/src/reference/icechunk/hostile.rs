@@ -9,7 +9,7 @@ use super::id::Id;
 use super::manifest::ChunkManifest;
 use super::repo;
 use super::snapshot::Snapshot;
-use crate::blocking::wait;
+use crate::blocking::block_on;
 use crate::error::Result;
 use crate::store::memory::MemoryStore;
 use crate::store::zip::ZipStore;
@@ -20,13 +20,13 @@ use futures::TryStreamExt;
 fn payloads(zip: &'static [u8]) -> BTreeMap<String, Vec<u8>> {
     let memory = MemoryStore::new();
     memory.put("x.zip", zip).unwrap();
-    let zip = wait(ZipStore::open(Arc::new(memory), "x.zip")).unwrap().unwrap();
-    let keys: Vec<KeyEntry> = wait(zip.keys("").try_collect()).unwrap();
+    let zip = block_on(ZipStore::open(Arc::new(memory), "x.zip")).unwrap().unwrap();
+    let keys: Vec<KeyEntry> = block_on(zip.keys("").try_collect()).unwrap();
     let kinds =
         [("snapshots/", FileKind::Snapshot), ("manifests/", FileKind::Manifest), ("repo", FileKind::Repo)];
     let one = |entry: KeyEntry| {
         let (_, kind) = kinds.iter().find(|(start, _)| entry.key.starts_with(start))?;
-        let bytes = wait(zip.get(&entry.key, None)).unwrap().unwrap();
+        let bytes = block_on(zip.get(&entry.key, None)).unwrap().unwrap();
         Some((entry.key, file::open(&bytes, *kind).unwrap()))
     };
     keys.into_iter().filter_map(one).collect()

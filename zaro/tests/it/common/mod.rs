@@ -351,7 +351,7 @@ pub fn put_array_without(store: &MemoryStore, path: &str, document: &str, data: 
 
 /// Waits for a future of the library.
 pub fn wait<T: Send>(future: impl Future<Output = Result<T>> + Send) -> Result<T> {
-    zaro::blocking::wait(future)
+    zaro::blocking::block_on(future)
 }
 
 pub fn open(store: SharedStore) -> Result<Zarr> {

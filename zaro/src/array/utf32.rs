@@ -5,7 +5,7 @@ use crate::meta::DataType;
 /// How many texts in `bytes`, the little-endian elements of a fixed-size type, hold a code that is no character, such as
 /// half of a surrogate pair. Fields of structs count too.
 #[must_use]
-pub fn odd_texts(data_type: &DataType, bytes: &[u8]) -> u64 {
+pub fn invalid_utf32(data_type: &DataType, bytes: &[u8]) -> u64 {
     if !has_text(data_type) {
         return 0;
     }
@@ -21,11 +21,11 @@ fn in_element(data_type: &DataType, element: &[u8]) -> u64 {
         DataType::Struct(fields) => {
             let of_field = |offset: usize, t: &DataType| {
                 let end = offset.saturating_add(t.size());
-                odd_texts(t, element.get(offset..end).unwrap_or_default())
+                invalid_utf32(t, element.get(offset..end).unwrap_or_default())
             };
             fields.iter().map(|f| of_field(f.offset, &f.data_type)).sum()
         }
-        DataType::SubArray(item, _) => odd_texts(item, element),
+        DataType::SubArray(item, _) => invalid_utf32(item, element),
         _ => 0,
     }
 }
@@ -47,12 +47,12 @@ mod tests {
     fn odd_texts_are_found_in_structs_too() {
         let text = DataType::FixedUtf32(2);
         let odd = [0x41, 0, 0, 0, 0, 0xd8, 0, 0];
-        assert_eq!(odd_texts(&text, &odd), 1);
-        assert_eq!(odd_texts(&text, &[0x41, 0, 0, 0, 0xff, 0xff, 1, 0]), 0);
+        assert_eq!(invalid_utf32(&text, &odd), 1);
+        assert_eq!(invalid_utf32(&text, &[0x41, 0, 0, 0, 0xff, 0xff, 1, 0]), 0);
         let pair = DataType::SubArray(text.into(), [2].into());
         let t = DataType::structure([("n".to_owned(), DataType::UINT8), ("t".to_owned(), pair)]);
         let element = [&[9][..], &odd, &odd].concat();
-        assert_eq!(odd_texts(&t, &element.repeat(3)), 6);
-        assert_eq!(odd_texts(&DataType::UINT8, &odd), 0);
+        assert_eq!(invalid_utf32(&t, &element.repeat(3)), 6);
+        assert_eq!(invalid_utf32(&DataType::UINT8, &odd), 0);
     }
 }
