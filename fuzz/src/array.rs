@@ -143,7 +143,7 @@ pub fn read(document: &[u8], chunk: &[u8], mode: Mode) {
     // The remote way costs ten times as much; a quarter of the inputs goes it.
     if chunk.len() % 4 == 1 {
         let far = open(Arc::new(Far(memory))).expect("it could be opened");
-        let remote = far.read_blocking(&forwards, &ReadOptions::default());
+        let remote = far.read_slab_blocking(&forwards, &ReadOptions::default());
         if let (Ok(near), Ok(far)) = (&direct, &remote) {
             assert!(near.items().eq(far.items()), "near and far differ");
         }

@@ -172,7 +172,7 @@ pub const SHAPES: &[&[u64]] = &[
 ];
 
 /// Sizes that bytes may be asked to decode to; an input's second byte picks one.
-pub const SIZES: &[Size] = &[
+pub const SIZES: &[OutputSize] = &[
     OutputSize::Exact(48),
     OutputSize::AtMost(48),
     OutputSize::Exact(0),
