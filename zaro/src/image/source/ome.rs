@@ -308,12 +308,12 @@ mod tests {
     use super::*;
 
     const XML: &str = r#"<?xml version="1.0"?><ome:OME xmlns:ome="x" UUID="urn:uuid:a">
-<ome:OmeImage ID="Image:0" Name="a &amp; b"><ome:Pixels DimensionOrder="XYCZT" SizeT="1" SizeC="2" SizeZ="3" SizeY="4" SizeX="5"
+<ome:Image ID="Image:0" Name="a &amp; b"><ome:Pixels DimensionOrder="XYCZT" SizeT="1" SizeC="2" SizeZ="3" SizeY="4" SizeX="5"
  PhysicalSizeX="0.25" PhysicalSizeXUnit="µm" TimeIncrement="-1">
-<ome:OmeChannel ID="Channel:0" Name="DNA" Color="-16776961" SamplesPerPixel="1"><ome:LightPath/></ome:OmeChannel>
-<ome:OmeChannel ID="Channel:1" EmissionWavelength="525.5"/>
+<ome:Channel ID="Channel:0" Name="DNA" Color="-16776961" SamplesPerPixel="1"><ome:LightPath/></ome:Channel>
+<ome:Channel ID="Channel:1" EmissionWavelength="525.5"/>
 <ome:TiffData IFD="2" PlaneCount="1" FirstZ="1"><ome:UUID FileName="b.tif">urn:uuid:b</ome:UUID></ome:TiffData>
-<ome:TiffData/><ome:Plane TheZ="0"/></ome:Pixels></ome:OmeImage></ome:OME>"#;
+<ome:TiffData/><ome:Plane TheZ="0"/></ome:Pixels></ome:Image></ome:OME>"#;
 
     #[test]
     fn images_channels_and_blocks_are_read() {
