@@ -338,7 +338,7 @@ fn direct<K: AsRef<str>, V: AsRef<[u8]>>(store: &dyn Store, expected: &[(K, V)])
 fn is_absent<T: Debug>(found: Result<Option<T>>, what: &str) {
     match found {
         Ok(None) => {}
-        Err(e) if e.kind() == ErrorKind::Invalid && e.message().contains("a folder is in the place") => {}
+        Err(e) if e.kind() == ErrorKind::Invalid && e.message().contains("found a folder where") => {}
         other => panic!("{what}: {other:?}"),
     }
 }

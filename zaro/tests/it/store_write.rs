@@ -239,10 +239,10 @@ async fn what_is_in_the_way_is_named() {
     std::fs::write(dir.path().join("file"), "x").unwrap();
     for when in [Condition::Always, Condition::Absent] {
         let e = store.put("folder", text("y"), when.clone()).await.unwrap_err();
-        assert!(e.to_string().contains("a folder is in the place of an object"), "{e}");
+        assert!(e.to_string().contains("found a folder where an object is expected"), "{e}");
         for below in ["file/in", "file/deep/er"] {
             let e = store.put(below, text("y"), when.clone()).await.unwrap_err();
-            assert!(e.to_string().contains("a file is in the place of a folder"), "{e}");
+            assert!(e.to_string().contains("found a file where a folder is expected"), "{e}");
         }
     }
     let e = store.put(&"long".repeat(100), text("y"), Condition::Always).await.unwrap_err();
@@ -289,7 +289,7 @@ fn child_on_a_full_disk() {
     let Ok(root) = std::env::var("ZARO_TEST_FULL") else { return };
     let store = LocalStore::new(root);
     let e = store.direct().unwrap().put("a/k", &[&[1; 3 << 20]], &Condition::Always).unwrap_err();
-    assert!(e.to_string().contains("what was there is unharmed"), "{e}");
+    assert!(e.to_string().contains("the existing object is unchanged"), "{e}");
 }
 
 #[test]
