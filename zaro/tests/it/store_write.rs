@@ -451,7 +451,7 @@ async fn the_log_shows_puts_and_deletes() {
     store.delete_prefix("a").await.unwrap();
     let wanted = [
         "put memory:/a/k <- 5 bytes",
-        "put memory:/a/k -> refused, not as it was",
+        "put memory:/a/k -> refused, condition not met",
         "list memory:/a -> 1 names",
         "delete memory:/a/k -> done",
         "delete memory:/a/ -> done",
@@ -474,7 +474,7 @@ async fn of_two_archives_of_one_name_the_later_is_told_why() {
     first.finish().await.unwrap();
     let e = second.finish().await.unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Conflict, "{e}");
-    assert!(e.to_string().contains("somebody else made a file of this name"), "{e}");
+    assert!(e.to_string().contains("a file of this name was created by somebody else"), "{e}");
 }
 
 #[tokio::test]
