@@ -458,7 +458,7 @@ fn a_conversion_is_finished_or_undone_and_never_taken_for_its_opposite() {
                             undone += 1;
                         }
                         Err(e) => {
-                            assert!(e.to_string().contains("all but finished"), "{e}");
+                            assert!(e.to_string().contains("almost finished"), "{e}");
                             refused += 1;
                         }
                     }
