@@ -110,7 +110,7 @@ fn a_delete_that_was_stopped_is_finished_by_the_same_command() {
     store.put("a.zarr/.zaro-delete.json", "{}").put("a.zarr/x/c/0", "old").put("a.zarr/c/0", "old");
     store
         .zaro(&["create", "@:/a.zarr", "--shape", "4", "--dtype", "int8"])
-        .fails(2, "has not come to its end");
+        .fails(2, "an unfinished deletion is here");
     assert_eq!(store.zaro(&["delete", "@:/a.zarr", "--yes"]).code, 0);
     assert!(!store.file("a.zarr").exists());
     store.put("a.zarr/.zaro-delete.json", "{}").put("a.zarr/c/0", "old");
