@@ -169,7 +169,7 @@ fn what_a_killed_conversion_left_is_replaced() {
     {
         begun(dead, "");
         store.put(&format!("i.zarr/{file}"), text);
-        store.zaro(&words).fails(2, "other things");
+        store.zaro(&words).fails(2, "other files");
         assert!(store.file(&format!("i.zarr/{file}")).is_file());
     }
     // As an earlier version left it.

@@ -327,7 +327,7 @@ fn an_array_whose_filling_fails_leaves_nothing() {
     let e = wait(making.finish(Err(zaro::Error::cancelled())));
     assert!(e.is_err() && dir.path().join("x/thesis.txt").is_file());
     let e = create_counted(&store, "x", Existing::Refuse, false).unwrap_err();
-    assert!(e.to_string().contains("other things"), "{e}");
+    assert!(e.to_string().contains("other files"), "{e}");
 }
 
 #[test]

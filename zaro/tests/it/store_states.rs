@@ -659,7 +659,7 @@ async fn what_is_no_listing_of_a_bucket_is_not_an_empty_one() {
     let mut options = options();
     (options.store.anonymous, options.store.endpoint) = (true, Some(server.url()));
     let e = zaro::open("s3://b/z", &options).await.unwrap().walk("").await.unwrap_err();
-    assert!(e.to_string().contains("does not name the document"), "{e}");
+    assert!(e.to_string().contains("lacks the existing metadata document"), "{e}");
 }
 
 #[test]
