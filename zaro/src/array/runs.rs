@@ -65,7 +65,7 @@ pub(super) struct Run {
     pub(super) items: Vec<RunItem>,
 }
 
-/// An inner chunk: where it is, and which combination of [`ArrayInnerChunks::parts`] it is.
+/// An inner chunk: where it is, and which combination of [`InnerChunks::parts`] it is.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RunItem {
     pub(super) offset: u64,

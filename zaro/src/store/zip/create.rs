@@ -5,7 +5,7 @@
 //!
 //! Nothing written is removed: the bytes of an entry that is replaced or deleted stay in the file, but not in the
 //! directory. Documents, which are small and often put more than once, are therefore kept in memory until the end:
-//! names that end in `.json` or begin with `.z`. Except if the archive is to be written [in order](Form::in_order), for
+//! names that end in `.json` or begin with `.z`. Except if the archive is to be written [in order](ZipForm::in_order), for
 //! callers that know what they put.
 
 use std::collections::BTreeMap;
