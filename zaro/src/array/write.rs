@@ -468,7 +468,7 @@ fn contended() -> Error {
 fn explained(e: Error) -> Error {
     match e.kind() {
         ErrorKind::Unsupported => e
-            .within("part of a chunk is written, and the store does not support the conditional puts that protect concurrent writers")
+            .within("part of a chunk is written, but the store has no conditional puts to protect concurrent writers")
             .with_hint("single_writer", "assumes that there are no other writers"),
         _ => e,
     }

@@ -388,7 +388,7 @@ impl<'a> PlannedCopy<'a> {
         let (steps, above) = plan(source, &from, &to, options).await?;
         let is_group = steps.first().is_some_and(|s| s.copy.is_none());
         if is_group && options.region.is_some() {
-            let what = "a part can be copied of one array only, and this is a group: its arrays would no longer match each other";
+            let what = "a part can be copied of one array only, and this is a group, whose arrays would no longer match";
             return Err(Error::usage(what).with_node(shown(&from)).with_store(source.store()));
         }
         let consolidate = is_group && options.consolidate.unwrap_or(source.is_consolidated());

@@ -84,7 +84,7 @@ impl Direct for ReadOnlyStore {
     fn open(&self, key: &str) -> Result<Option<Box<dyn DirectObject>>> {
         match self.inner.direct() {
             Some(direct) => direct.open(key),
-            None => Err(Error::io("direct access to the store is no longer possible").with_store(self)),
+            None => Err(Error::io("direct access to the store was lost").with_store(self)),
         }
     }
 

@@ -75,7 +75,7 @@ impl WithholdStore {
     fn direct_of(&self, key: &str) -> Result<&dyn Direct> {
         self.of(key)
             .direct()
-            .ok_or_else(|| Error::io("direct access to the store is no longer possible").with_store(&self.inner))
+            .ok_or_else(|| Error::io("direct access to the store was lost").with_store(&self.inner))
     }
 }
 
