@@ -234,7 +234,7 @@ impl Ground for Empty<'_> {
             // An operation may have just started: reserving the place detects that.
             there.objects.retain(|name| name != JOURNAL);
             if *existing == Existing::Refuse && there != Listing::default() {
-                return Err(Error::usage("this place is not empty")
+                return Err(Error::usage("something already exists here")
                     .with_hint("overwrite", "replaces it")
                     .with_node(shown(path))
                     .with_store(store));
