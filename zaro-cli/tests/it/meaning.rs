@@ -303,7 +303,7 @@ fn a_cast_takes_elements_as_readers_do() {
     let inexact = [1i32, 16_777_217].map(i32::to_le_bytes).concat();
     v2_variable(&s, "i.zarr", document(r#""<i4""#, 2, "null"), "", &inexact);
     s.zaro(&["copy", "@:/i.zarr", "@:/i32.zarr", "--dtype", "float32", "--verify"])
-        .fails(4, "16777217 is no float32 without rounding");
+        .fails(4, "16777217 cannot be represented as float32 without rounding");
     s.zaro(&["copy", "@:/i.zarr", "@:/c32.zarr", "--dtype", "float32", "--clamp", "--verify"]).text();
     s.zaro(&["copy", "@:/i.zarr", "@:/i64.zarr", "--dtype", "float64", "--verify"]).text();
     // What is missing is not rounded away, and nothing else becomes missing.
