@@ -711,7 +711,7 @@ def without_fill(case, source):
 
 
 # What a copy may refuse: what the other version has no words for, or what has to be coded anew.
-RULES = ["V2 has no ", "V2 knows the orders", "its chunks cannot stay as they are", "and would be lost there"]
+RULES = ["V2 has no ", "V2 knows the orders", "its chunks cannot stay as they are", "and would lose it"]
 
 
 def refusable(done):

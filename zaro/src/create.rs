@@ -1,10 +1,10 @@
-//! New nodes that nobody sees before they are whole.
+//! Creating nodes that become visible only when complete.
 //!
-//! A place is taken by a journal. Then the node is made in it, in a store that holds its own documents back
-//! ([`WithholdStore`]): chunks go to their places at once, but lead nowhere yet. When all is whole the
-//! documents are put, the one that makes it a node last, and the journal goes. One that fails leaves nothing. What a killed
-//! process left is known by the journal: the same command clears it away and begins anew. Once the node is there, it
-//! is finished, though its journal may be left.
+//! A journal reserves the place. Then the node is created in it, in a store that withholds its documents
+//! ([`WithholdStore`]): chunks go to their places at once, but are not reachable yet. When everything is complete the
+//! documents are put, the one that makes it a node last, and the journal is deleted. If creation fails, nothing is
+//! left. The remains of a killed process are recognised by the journal: rerunning the command deletes them and starts
+//! over. Once the node is there, it is complete, though its journal may be left.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::store::wrap::prefix::PrefixStore;
 use crate::store::wrap::withhold::WithholdStore;
 use crate::store::{JOURNAL, Listing, SharedStore};
 
-/// An array that is being filled, which others see when it is whole. One that is dropped is left as by a killed process.
+/// An array being filled, which becomes visible when complete. If dropped, it is left as by a killed process.
 #[derive(Debug)]
 pub struct Creating {
     /// The array: write its elements to it.
@@ -33,7 +33,7 @@ pub struct Creating {
     place: ClaimedNode,
 }
 
-/// Begins an array of these metadata, and the groups it lies in.
+/// Starts an array with this metadata, and creates the groups above it.
 pub async fn array(
     store: &SharedStore,
     path: &str,
@@ -51,12 +51,12 @@ pub async fn array(
 }
 
 impl Creating {
-    /// Fails if somebody else has taken the place; to be asked now and then.
+    /// Fails if somebody else has taken over the place; to be called from time to time.
     pub async fn check(&self) -> Result<()> {
         self.place.journal.beat().await
     }
 
-    /// Makes the array seen if it is `filled`; else nothing of it stays.
+    /// Makes the array visible if it is `filled`; otherwise removes it.
     pub async fn finish(self, filled: Result<()>) -> Result<Array> {
         let Self { array, store, path, meta, existing, place } = self;
         New::array(&store, &path, meta.format, existing).finish(place, filled).await?;
@@ -65,13 +65,13 @@ impl Creating {
     }
 }
 
-/// Finishes what an [`array()`] that was killed left, if its array is there. Fails if one is at work here.
+/// Finishes a killed [`array()`], if its array is there. Fails if one is still running.
 pub async fn finish_array(store: &SharedStore, path: &str) -> Result<()> {
-    // The version decides about nothing here.
+    // The version does not matter here.
     New::array(store, &normal(path)?, Format::V3, Existing::Refuse).finish_left().await
 }
 
-/// The version of a new node at the normal path `path`: what is asked for, else that of the group it lies in, else 3.
+/// The version of a new node at the normalised path `path`: as requested, else that of its parent group, else 3.
 pub async fn format_for(store: &SharedStore, path: &str, asked: Option<Format>) -> Result<Format> {
     if let Some(format) = asked {
         return Ok(format);
@@ -84,7 +84,7 @@ pub async fn format_for(store: &SharedStore, path: &str, asked: Option<Format>) 
     Ok(Format::V3)
 }
 
-/// A node to be made.
+/// A node to be created.
 pub(crate) struct New<'a> {
     pub(crate) store: &'a SharedStore,
     pub(crate) path: &'a str,
@@ -98,7 +98,7 @@ pub(crate) struct New<'a> {
 /// Something that lists new nodes, such as the labels of an image.
 #[async_trait]
 pub(crate) trait NodeList: Sync {
-    /// Says that the node is there, after it is, or that it is not, before it is cleared away. A second time does no harm.
+    /// Called after the node appears, or before it is removed. May be repeated.
     async fn tell(&self, there: bool) -> Result<()>;
 }
 
@@ -110,10 +110,10 @@ impl NodeList for () {
     }
 }
 
-/// A place that was taken for a new node.
+/// A place reserved for a new node.
 #[derive(Debug)]
 pub(crate) struct ClaimedNode {
-    /// The store in whose root the node is to be made.
+    /// The store in whose root the node is created.
     pub(crate) hidden: SharedStore,
     pub(crate) journal: Journal,
     room: Room,
@@ -125,7 +125,7 @@ impl<'a> New<'a> {
         Self { store, path, format, operation: "write --create", existing, list: &() }
     }
 
-    /// Takes the place.
+    /// Reserves the place.
     pub(crate) async fn take(&self) -> Result<ClaimedNode> {
         let Self { store, path, .. } = self;
         hierarchy::check_place(store, path, self.format).await?;
@@ -137,7 +137,7 @@ impl<'a> New<'a> {
         Ok(ClaimedNode { hidden: withheld.clone(), journal, room, withheld })
     }
 
-    /// Publishes what was made, or takes away what there is of it.
+    /// Publishes what was created, or removes it.
     pub(crate) async fn finish<T>(&self, place: ClaimedNode, made: Result<T>) -> Result<T> {
         let ClaimedNode { journal, room, .. } = &place;
         let published = async {
@@ -153,10 +153,10 @@ impl<'a> New<'a> {
             Ok(made)
         };
         match published.await {
-            // What was there before was listed, if this is.
+            // The old node was listed if this one is.
             Ok(made) if room.is_aside() => self.list.tell(true).await.map(|()| made),
             Ok(made) => Ok(made),
-            // The fault itself is what has to be told.
+            // The original error is reported.
             Err(e) => match self.remove(room, journal).await {
                 Ok(true) => Err(e),
                 _ => Err(journal.told(e).await),
@@ -181,7 +181,7 @@ impl<'a> New<'a> {
         Ok(Journal::begin(&work).await?.0)
     }
 
-    /// What was killed when the node was there already is finished: it may have been changed since.
+    /// Finishes a killed run whose node was already there: it may have been changed since.
     async fn finish_left(&self) -> Result<()> {
         let Self { store, path, .. } = self;
         let left = Left::find(store, path).await?;
@@ -198,10 +198,11 @@ impl<'a> New<'a> {
         journal.end().await
     }
 
-    /// Removes what is not whole, and says whether all is as it was. What may be seen stays, and the journal with it.
+    /// Removes an incomplete node, and returns whether everything is as before. What may be visible stays, together
+    /// with the journal.
     async fn remove(&self, room: &Room, journal: &Journal) -> Result<bool> {
         let Self { store, path, .. } = self;
-        // Nothing is put: perhaps there is no room.
+        // Nothing is put: the disk may be full.
         journal.check().await?;
         let remove = match room.is_aside() {
             true => !journal.is_whole_aside(),
@@ -217,7 +218,7 @@ impl<'a> New<'a> {
     }
 }
 
-/// A place that has to be empty, but for what the same command left.
+/// A place that must be empty, except for remains of the same command.
 pub(crate) struct Empty<'a> {
     pub(crate) new: &'a New<'a>,
     pub(crate) room: &'a Room,
@@ -230,10 +231,10 @@ impl Ground for Empty<'_> {
         if left.is_none() || *existing == Existing::Replace {
             let found = hierarchy::in_the_way(store, path, *existing).await?;
             let mut there = store.list(path).await?;
-            // Somebody may have begun just now: that is told by who takes the place.
+            // An operation may have just started: reserving the place detects that.
             there.objects.retain(|name| name != JOURNAL);
             if *existing == Existing::Refuse && there != Listing::default() {
-                return Err(Error::usage("something is here already")
+                return Err(Error::usage("something already exists here")
                     .with_hint("overwrite", "replaces it")
                     .with_node(shown(path))
                     .with_store(store));
@@ -242,7 +243,7 @@ impl Ground for Empty<'_> {
         }
         if !hierarchy::is_new(&store.list(path).await?) {
             return Err(Error::usage(format!(
-                "an unfinished `zaro {operation}` is here, and other things that it did not make; move or delete these first"
+                "an unfinished `zaro {operation}` is here, along with other files; move or delete those first"
             ))
             .with_node(shown(path))
             .with_store(store));
@@ -258,17 +259,17 @@ impl Ground for Empty<'_> {
     }
 }
 
-/// The place at `path` as a store of its own, whose root is no node for others.
+/// The place at `path` as a separate store, whose root is not a node for others.
 #[cfg(feature = "image")]
 pub(crate) fn withheld(store: &SharedStore, path: &str) -> Result<SharedStore> {
     Ok(Arc::new(WithholdStore::new(Arc::new(PrefixStore::new(store.clone(), path)?))))
 }
 
-/// Puts the documents that are held back, and renews the copies that groups above carry.
+/// Puts the withheld documents, and updates consolidated metadata above.
 pub(crate) async fn publish(hidden: &SharedStore, store: &SharedStore, path: &str) -> Result<()> {
     let node = hierarchy::find(hidden, "").await?;
     let node =
-        node.ok_or_else(|| Error::usage("nothing was made").with_node(shown(path)).with_store(store))?;
+        node.ok_or_else(|| Error::usage("nothing was created").with_node(shown(path)).with_store(store))?;
     let stored = write::as_stored(&node.meta);
     hierarchy::put_documents(store, path, node.meta.format(), stored, true).await?;
     hierarchy::consolidate_above(store, path).await

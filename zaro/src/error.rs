@@ -1,9 +1,8 @@
-//! The one error type.
+//! The error type of zaro.
 //!
-//! An [`Error`] has a [`kind`](Error::kind) — a stable word, the same in the library, as a CLI exit code, an HTTP
-//! status, an R condition and a Python exception — a message, and the place it happened: which store, which key,
-//! which node, which metadata field. A missing object is *not* an error below the level of "open": stores answer
-//! `Ok(None)`.
+//! An [`Error`] has a [`kind`](Error::kind) — a stable name, the same in the library, as a CLI exit code, an HTTP
+//! status, an R condition and a Python exception — a message, and its context: store, key, node and metadata field. A
+//! missing object is *not* an error below the level of "open": stores return `Ok(None)`.
 
 mod redact;
 
@@ -13,34 +12,34 @@ use std::fmt;
 pub use redact::redacted;
 use redact::redacted_key;
 
-/// The result of everything in zaro that can fail.
+/// The result of every fallible operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What class of fault an [`Error`] is. The words are stable; see [`ErrorKind::as_str`].
+/// The class of an [`Error`]. The names are stable; see [`ErrorKind::as_str`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The caller asked for something that makes no sense (a bad selection, an unknown option).
+    /// The request is invalid (a bad selection, an unknown option).
     Usage,
-    /// What was asked for is not there.
+    /// Not found.
     NotFound,
-    /// The data or metadata break the rules, or are damaged.
+    /// The data or metadata violates the specification, or is damaged.
     Invalid,
-    /// Well formed, but something zaro cannot do (an unknown codec, a pickle).
+    /// Valid, but not supported by zaro (an unknown codec, a pickle).
     Unsupported,
-    /// The store could not be read: disk, network, time-out, server fault.
+    /// The store could not be read: disk, network, timeout, server fault.
     Io,
-    /// The store refused: credentials, permissions, or a guard of our own.
+    /// The store refused access: credentials, permissions, or a restriction of zaro itself.
     NotPermitted,
     /// Somebody else changed what was about to be replaced, or what was being read. Nothing of theirs was lost, nothing
-    /// of ours written, and no two states were mixed.
+    /// of ours was written, and no two states were mixed.
     Conflict,
-    /// The caller stopped the operation.
+    /// The caller cancelled the operation.
     Cancelled,
 }
 
 impl ErrorKind {
-    /// The stable word for this kind.
+    /// The stable name of this kind.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -55,7 +54,7 @@ impl ErrorKind {
         }
     }
 
-    /// The exit code the command line gives for this kind.
+    /// The exit code of the command line for this kind.
     #[must_use]
     pub fn exit_code(self) -> u8 {
         match self {
@@ -68,7 +67,7 @@ impl ErrorKind {
         }
     }
 
-    /// The status with which a server answers a request that failed so.
+    /// The HTTP status for this kind.
     #[must_use]
     pub fn http_status(self) -> u16 {
         match self {
@@ -77,7 +76,7 @@ impl ErrorKind {
             Self::NotFound => 404,
             Self::Conflict => 409,
             Self::Invalid => 422,
-            // What nginx says of who went away before the answer.
+            // What nginx uses for a client that closed the request.
             Self::Cancelled => 499,
             Self::Unsupported => 501,
             Self::Io => 502,
@@ -91,15 +90,15 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// What the caller can do about an error: an option of the operation, or another operation. Each face of the library names
-/// these in its own way.
+/// What the caller can do about an error: an option of the operation, or another operation. Each interface of the
+/// library names these in its own way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hint {
-    /// Another operation, such as `copy` or `image upgrade`; none for the one that failed.
+    /// Another operation, such as `copy` or `image upgrade`; `None` for the one that failed.
     pub operation: Option<&'static str>,
     /// The option's name in the library, such as `allow_missing`.
     pub option: Option<&'static str>,
-    /// What it is set to, where it does not go without saying.
+    /// The value to set, if it is not obvious.
     pub value: Option<String>,
     /// What it does, such as `makes them zeros`.
     pub does: &'static str,
@@ -148,7 +147,7 @@ impl fmt::Display for Hint {
     }
 }
 
-/// A text that will be shown, without the secrets of addresses.
+/// A text for display, without secrets in URIs.
 fn shown(text: String) -> String {
     match redacted(&text) {
         Cow::Borrowed(_) => text,
@@ -156,7 +155,8 @@ fn shown(text: String) -> String {
     }
 }
 
-/// An error with its kind and its place. It holds no secrets of addresses: see [`redacted`]. One pointer wide, so `Result`s stay small.
+/// An error with its kind and context. It contains no secrets of URIs: see [`redacted`]. One pointer wide, so `Result`s
+/// stay small.
 pub struct Error(Box<ErrorInner>);
 
 struct ErrorInner {
@@ -171,7 +171,7 @@ struct ErrorInner {
 }
 
 impl Error {
-    /// An error of `kind` saying `message`.
+    /// An error of `kind` with `message`.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self(Box::new(ErrorInner {
             kind,
@@ -205,7 +205,7 @@ impl Error {
         Self::new(ErrorKind::Unsupported, message)
     }
 
-    /// What needs a feature that this library was compiled without.
+    /// For operations that need a feature that was not compiled in.
     #[allow(dead_code, reason = "with all features there is nothing to say it of")]
     pub(crate) fn without(feature: &str) -> Self {
         Self::unsupported(format!("this zaro was built without the feature {feature:?}"))
@@ -239,21 +239,21 @@ impl Error {
         self
     }
 
-    /// Names the store, unless one is named already (the innermost place wins).
+    /// Sets the store, unless already set (the innermost context wins).
     #[must_use]
     pub fn with_store(mut self, store: impl fmt::Display) -> Self {
         self.0.store.get_or_insert_with(|| shown(store.to_string()));
         self
     }
 
-    /// Names the node (a path such as `/a/b`), unless one is named already.
+    /// Sets the node (a path such as `/a/b`), unless already set.
     #[must_use]
     pub fn with_node(mut self, node: impl fmt::Display) -> Self {
         self.0.node.get_or_insert_with(|| node.to_string());
         self
     }
 
-    /// Names the key, unless one is named already.
+    /// Sets the key, unless already set.
     #[must_use]
     pub fn with_key(mut self, key: impl fmt::Display) -> Self {
         if self.0.key.is_none() {
@@ -262,7 +262,7 @@ impl Error {
         self
     }
 
-    /// Names the metadata field (a path such as `codecs[0].configuration.level`), unless one is named already.
+    /// Sets the metadata field (a path such as `codecs[0].configuration.level`), unless already set.
     #[must_use]
     pub fn with_field(mut self, field: impl fmt::Display) -> Self {
         if self.0.field.is_none() {
@@ -271,7 +271,7 @@ impl Error {
         self
     }
 
-    /// Names an option that helps, unless one is named already.
+    /// Adds an option as a hint, unless there is a hint already.
     #[must_use]
     pub fn with_hint(mut self, option: &'static str, does: &'static str) -> Self {
         if self.0.hints.is_empty() {
@@ -280,15 +280,14 @@ impl Error {
         self
     }
 
-    /// Adds another way out.
+    /// Adds another hint.
     #[must_use]
     pub fn or_hint(mut self, hint: Hint) -> Self {
         self.0.hints.push(hint);
         self
     }
 
-    /// Names key and store anew, in place of those named already: what went wrong elsewhere went wrong here, too. What
-    /// the old ones said has to be in the message.
+    /// Replaces key and store: a failure elsewhere is reported as one here. The message has to name the old ones.
     #[must_use]
     pub(crate) fn moved_to(mut self, key: &str, store: impl fmt::Display) -> Self {
         self.0.key = Some(redacted_key(key).into_owned());
@@ -296,56 +295,56 @@ impl Error {
         self
     }
 
-    /// Puts `prefix: ` before the message; used to say which codec was at work.
+    /// Prepends `prefix: ` to the message; used to name the codec, for example.
     #[must_use]
     pub fn within(mut self, prefix: impl fmt::Display) -> Self {
         self.0.message = shown(format!("{prefix}: {}", self.0.message));
         self
     }
 
-    /// The class of the fault.
+    /// The kind of the error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// Whether this says that something is not there.
+    /// Whether this means that something does not exist.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         self.0.kind == ErrorKind::NotFound
     }
 
-    /// The message alone, without its place.
+    /// The message alone, without context.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// The store it happened in.
+    /// The store.
     #[must_use]
     pub fn store(&self) -> Option<&str> {
         self.0.store.as_deref()
     }
 
-    /// The node it happened at.
+    /// The node.
     #[must_use]
     pub fn node(&self) -> Option<&str> {
         self.0.node.as_deref()
     }
 
-    /// The key it happened at.
+    /// The key.
     #[must_use]
     pub fn key(&self) -> Option<&str> {
         self.0.key.as_deref()
     }
 
-    /// What helps: any one of these.
+    /// Hints: any one of them helps.
     #[must_use]
     pub fn hints(&self) -> &[Hint] {
         &self.0.hints
     }
 
-    /// The metadata field it is about.
+    /// The metadata field.
     #[must_use]
     pub fn field(&self) -> Option<&str> {
         self.0.field.as_deref()
@@ -365,7 +364,7 @@ impl fmt::Display for Error {
         let mut cause = std::error::Error::source(self);
         let mut said = i.message.clone();
         while let Some(c) = cause {
-            // Many libraries repeat their cause in their own text; saying it once is enough.
+            // Many libraries repeat their cause in their own text; once is enough.
             let text = shown(c.to_string());
             if !said.contains(&text) {
                 write!(f, ": {text}")?;

@@ -1,8 +1,8 @@
-//! A hierarchy of groups and arrays, opened at its root.
+//! Hierarchies of groups and arrays, opened at their root.
 //!
-//! Opening asks for as little as the store allows: `zarr.json` first (one request for a V3 array or a consolidated V3
-//! group), then `.zmetadata`, then `.zarray`, `.zgroup` and `.zattrs` at once. What consolidated metadata say of a
-//! node is believed without looking, unless [`OpenOptions::use_consolidated`] is off.
+//! Opening makes as few requests as possible: `zarr.json` first (one request for a V3 array or a consolidated V3
+//! group), then `.zmetadata`, then `.zarray`, `.zgroup` and `.zattrs` concurrently. Consolidated metadata is trusted
+//! without reading the nodes' own documents, unless [`OpenOptions::use_consolidated`] is off.
 
 #[cfg(feature = "image")]
 mod stored;
@@ -22,24 +22,24 @@ use crate::store::options::StoreOptions;
 use crate::store::{GetOptions, JOURNAL, Listing, Object, SharedStore, StoreExt as _};
 use crate::suggest;
 
-/// Metadata documents fetched at once.
+/// Metadata documents fetched concurrently.
 const DOCUMENTS_IN_FLIGHT: usize = 32;
 
 /// The largest metadata document that is read: 256 MiB.
 const MAX_DOCUMENT: u64 = 256 << 20;
 
-/// How to open.
+/// Options for opening.
 #[derive(Debug, Clone, derive_setters::Setters)]
 #[setters(prefix = "with_")]
 #[non_exhaustive]
 pub struct OpenOptions {
-    /// Tolerant, or to the letter.
+    /// Tolerant or strict.
     pub mode: Mode,
     /// Look for this version only.
     pub format: Option<Format>,
-    /// Believe consolidated metadata.
+    /// Trust consolidated metadata.
     pub use_consolidated: bool,
-    /// How to reach the store, and whose memory and threads are used.
+    /// How to reach the store, and the context to use.
     pub store: StoreOptions,
 }
 
@@ -50,14 +50,14 @@ impl Default for OpenOptions {
 }
 
 impl OpenOptions {
-    /// With the memory, threads and connections of `context`.
+    /// Sets the context, with its memory, threads and connections.
     #[must_use]
     pub fn with_context(mut self, context: &Context) -> Self {
         self.store.context = context.clone();
         self
     }
 
-    /// With `bytes` of memory, for what is opened with these options alone.
+    /// Uses a separate context with `bytes` of memory.
     #[must_use]
     pub fn with_memory(self, bytes: usize) -> Self {
         let context = self.store.context.with_memory(bytes);
@@ -65,35 +65,35 @@ impl OpenOptions {
     }
 }
 
-/// An opened Zarr: a store, and what is known of the nodes in it.
+/// An open Zarr: a store, and its known nodes.
 #[derive(Debug)]
 pub struct Zarr {
     store: SharedStore,
     options: OpenOptions,
     root: Option<Node>,
-    /// Whether the store refused `zarr.json` but has V2's documents: some buckets refuse what is not there, to those
-    /// who may not list. Only metadata are forgiven so; a chunk that is refused is an error.
+    /// Whether the store refused `zarr.json` but has V2 documents: some buckets refuse missing keys if the user may not
+    /// list. This is tolerated for metadata only; a refused chunk is an error.
     refuses: bool,
-    /// Whether `.zmetadata` is that of references in Parquet.
+    /// Whether `.zmetadata` belongs to references in Parquet.
     references: AtomicBool,
-    /// Nodes that listings left out.
+    /// Damaged nodes that listings left out.
     damaged: Mutex<Vec<Error>>,
-    /// Documents of nodes below the root, by path, if the root carries them.
+    /// Documents of nodes below the root, by path, if the root has consolidated metadata.
     consolidated: Option<BTreeMap<String, Documents>>,
-    /// What was irregular about V2's consolidated metadata.
+    /// Irregularities in V2 consolidated metadata.
     findings: Vec<Finding>,
-    /// The folder of an archive that was entered without being asked for: paths may begin with it.
+    /// The folder of an archive that was entered automatically: paths may begin with it.
     folder: Option<String>,
 }
 
-/// A node: a group or an array, with where it is.
+/// A node: a group or an array, with its path.
 #[derive(Debug, Clone)]
 pub struct Node {
     /// Its path without a leading slash; `""` for the root.
     pub path: String,
     /// Its metadata.
     pub meta: NodeMeta,
-    /// What was irregular about them.
+    /// Irregularities in its metadata.
     pub findings: Vec<Finding>,
 }
 
@@ -117,7 +117,7 @@ enum Documents {
 impl Zarr {
     /// Opens the hierarchy in `store`.
     ///
-    /// A root without metadata is not an error yet: nodes may still be found below it by their path.
+    /// A root without metadata is not an error yet: nodes may still be found below it by path.
     pub async fn from_store(store: SharedStore, options: OpenOptions) -> Result<Self> {
         let mut zarr = Self {
             store,
@@ -135,7 +135,7 @@ impl Zarr {
             Some(Format::V3) | None => zarr.fetch_v3("").await,
         };
         let (root, refusal) = match root {
-            // Perhaps the key is not there, and nobody may know: V2's keys will tell.
+            // The key may be missing without the user being allowed to know: V2 keys will tell.
             Err(e) if e.kind() == ErrorKind::NotPermitted && zarr.options.format.is_none() => (None, Some(e)),
             root => (root?, None),
         };
@@ -164,7 +164,7 @@ impl Zarr {
         }
     }
 
-    /// `None` for a refusal, from a store that refuses what is not there.
+    /// `None` for a refusal, from a store that refuses missing keys.
     fn forgive<T>(&self, found: Result<Option<T>>) -> Result<Option<T>> {
         match found {
             Err(e) if self.refuses && e.kind() == ErrorKind::NotPermitted => Ok(None),
@@ -178,63 +178,63 @@ impl Zarr {
         &self.store
     }
 
-    /// The same, with its documents read once more.
+    /// The same, with its documents read again.
     pub(crate) async fn reopened(&self) -> Result<Self> {
         Self::from_store(self.store.clone(), self.options.clone()).await
     }
 
-    /// How it was opened.
+    /// The options it was opened with.
     #[must_use]
     pub fn options(&self) -> &OpenOptions {
         &self.options
     }
 
-    /// Whether the root carries the metadata of the nodes below it.
+    /// Whether the root has consolidated metadata.
     #[must_use]
     pub fn is_consolidated(&self) -> bool {
         self.consolidated.is_some()
     }
 
-    /// What was irregular about `.zmetadata`, which belongs to no node alone.
+    /// Irregularities in `.zmetadata` that belong to no single node.
     #[must_use]
     pub fn findings(&self) -> &[Finding] {
         &self.findings
     }
 
-    /// The same, read anew: for a Zarr that was opened without consolidated metadata.
+    /// The same, read again: for a Zarr that was opened without consolidated metadata.
     pub async fn zmetadata_findings(&self) -> Result<Vec<Finding>> {
         Ok(self.zmetadata().await?.1)
     }
 
-    /// The same Zarr, whose paths may begin with `folder`, where that was entered without being asked for.
+    /// The same Zarr, whose paths may begin with `folder`, which was entered automatically.
     pub(crate) fn inside(self, folder: Option<String>) -> Self {
         Self { folder, ..self }
     }
 
-    /// Whether the root has metadata, of its own or for the nodes below it.
+    /// Whether the root has metadata of its own, or consolidated metadata.
     pub(crate) fn has_root(&self) -> bool {
         self.root.is_some() || self.consolidated.is_some()
     }
 
-    /// Whether this is made up of references to bytes elsewhere.
+    /// Whether this consists of references to bytes elsewhere.
     #[must_use]
     pub fn is_referenced(&self) -> bool {
         self.references.load(Ordering::Relaxed)
     }
 
-    /// Notes that it is.
+    /// Records that it does.
     pub(crate) fn of_references(self) -> Self {
         self.references.store(true, Ordering::Relaxed);
         self
     }
 
-    /// Whether this is a folder of references in Parquet, whose chunks lie elsewhere.
+    /// Whether this is a folder of references in Parquet, whose chunks are elsewhere.
     pub(crate) fn holds_references(&self) -> bool {
         self.references.load(Ordering::Relaxed)
     }
 
-    /// The key form of a path in this Zarr: `/a/b/`, `a//b` and `a/b` are all `a/b`; the root is `""`. The name of the
-    /// archive's folder that was opened, if there is one, falls away in front.
+    /// Normalises a path in this Zarr: `/a/b/`, `a//b` and `a/b` are all `a/b`; the root is `""`. The name of an
+    /// automatically entered archive folder is removed from the front.
     pub fn key_of(&self, path: &str) -> Result<String> {
         let path = normal(path)?;
         let rest = self.folder.as_ref().and_then(|folder| path.strip_prefix(folder.as_str()));
@@ -254,7 +254,7 @@ impl Zarr {
         }
     }
 
-    /// The array at `path`. If there is a group, the error says which arrays it holds.
+    /// Opens the array at `path`. If it is a group, the error lists its arrays.
     pub async fn array(&self, path: &str) -> Result<Array> {
         let node = self.node(path).await?;
         match node.meta {
@@ -271,15 +271,15 @@ impl Zarr {
         }
     }
 
-    /// The array at the normal path `path`, whose metadata are known.
+    /// Opens the array at the normalised path `path`, with known metadata.
     pub(crate) fn array_of(&self, path: &str, meta: ArrayMeta, findings: Vec<Finding>) -> Result<Array> {
         let context = &self.options.store.context;
         let array = Array::new(self.store.clone(), path, meta, self.options.mode, findings, context);
         array.map(Array::announced)
     }
 
-    /// Whether V2's documents lie beside the `zarr.json` at `path`, where a node of `format` was found. Of a remote
-    /// store this is not asked: it would cost two requests a node.
+    /// Whether there are V2 documents beside the `zarr.json` at `path`, where a node of `format` was found. Not checked
+    /// in remote stores: it would cost two requests per node.
     pub async fn has_both_versions(&self, path: &str, format: Format) -> Result<bool> {
         if format == Format::V2 || self.options.format.is_some() || self.store.is_remote() {
             return Ok(false);
@@ -291,8 +291,8 @@ impl Zarr {
 
     /// The nodes directly below the group at `path`, sorted by name.
     ///
-    /// One damaged node does not hide the others: it is left out, and told by [`Zarr::take_damaged`]. A strict reading
-    /// fails on it.
+    /// A damaged node does not hide the others: it is left out, and returned by [`Zarr::take_damaged`]. In strict mode
+    /// it is an error.
     pub async fn children(&self, path: &str) -> Result<Vec<Node>> {
         let path = self.key_of(path)?;
         if let Some(known) = &self.consolidated {
@@ -305,18 +305,18 @@ impl Zarr {
             return Ok(found.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect());
         }
         let listing = self.listing(&path).await?;
-        // V3 reserves these names; what else is no node, such as hidden folders, has no document.
+        // V3 reserves these names; anything else that is not a node, such as a hidden folder, has no document.
         let v3 = self.root.as_ref().is_some_and(|r| r.meta.format() == Format::V3);
         let mut names = listing.prefixes;
         let mut proved = self.store.lists_all();
         if !proved {
-            // A page that somebody made: without the document that was read from the folder it is not the page of that.
+            // A custom page: if it does not list the document that was read from the folder, it is not its index.
             proved = listing.objects.iter().any(|n| n == if v3 { "zarr.json" } else { ".zgroup" });
             if v3 && !proved {
-                let what = "the server's index page does not name the zarr.json that is here, so it cannot be relied on";
+                let what = "the server's index page does not list the existing zarr.json, so it cannot be trusted";
                 return Err(self.placed(Error::unsupported(what), &path));
             }
-            // Some write folders as they write files; what has a suffix is one.
+            // Some servers list folders like files; a name with a suffix is a file.
             names.extend(listing.objects.into_iter().filter(|n| !n.contains('.')));
             names.sort();
         }
@@ -326,24 +326,24 @@ impl Zarr {
             .buffered(DOCUMENTS_IN_FLIGHT)
             .try_collect()
             .await?;
-        // Many servers do not show names that begin with a dot. Then it has to name something else that is here.
+        // Many servers hide names that begin with a dot. Then the page has to name something else that exists.
         if !proved && found.iter().all(Option::is_none) {
             let what =
-                "the server's index page names nothing that is part of this group, so it cannot be relied on";
+                "the server's index page lists nothing that is part of this group, so it cannot be trusted";
             return Err(self.placed(Error::unsupported(what), &path));
         }
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// What lies below the group at `path`. A listing of a store far away that does not even name the document of the group is not
-    /// believed.
+    /// Lists the group at `path`. A listing of a remote store that does not even contain the document of the group is
+    /// not trusted.
     async fn listing(&self, path: &str) -> Result<Listing> {
         let names_document = |listing: &Listing| {
             listing.objects.iter().any(|name| ["zarr.json", ".zgroup", ".zarray"].contains(&name.as_str()))
         };
         for _ in 0..2 {
             let listing = self.store.list(path).await?;
-            // Somebody may make the group at this moment: then the second look tells.
+            // The group may be created at this moment: then a second listing tells.
             if !self.store.lists_all()
                 || !self.store.is_remote()
                 || names_document(&listing)
@@ -352,16 +352,16 @@ impl Zarr {
                 return Ok(listing);
             }
         }
-        let what = "the store's listing does not name the document that is here, so it cannot be relied on";
+        let what = "the store's listing lacks the existing metadata document, so it cannot be trusted";
         Err(self.placed(Error::io(what), path))
     }
 
-    /// The errors of nodes that listings left out since this was last asked.
+    /// The errors of nodes that listings left out since the last call.
     pub fn take_damaged(&self) -> Vec<Error> {
         std::mem::take(&mut *self.damaged.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Leaves a damaged node out of a listing. A store that cannot be read is another matter.
+    /// Leaves a damaged node out of a listing. A failing store is still an error.
     fn leave_out(&self, node: Result<Option<Node>>) -> Result<Option<Node>> {
         match node {
             Err(e)
@@ -375,7 +375,7 @@ impl Zarr {
         }
     }
 
-    /// The node at `path` and all below it, sorted by path. Chunk keys are never walked.
+    /// The node at `path` and everything below it, sorted by path. Chunk keys are never walked.
     pub async fn walk(&self, path: &str) -> Result<Vec<Node>> {
         let path = self.key_of(path)?;
         let top = self.node(&path).await?;
@@ -405,7 +405,7 @@ impl Zarr {
         Ok(nodes)
     }
 
-    /// The node at the normal path `path`, read from its own documents whatever the consolidated ones say.
+    /// The node at the normalised path `path`, read from its own documents regardless of consolidated metadata.
     pub async fn direct_node(&self, path: &str) -> Result<Option<Node>> {
         if self.options.format != Some(Format::V2)
             && let Some(node) = self.fetch_v3(path).await?
@@ -415,7 +415,7 @@ impl Zarr {
         if self.options.format == Some(Format::V3) { Ok(None) } else { self.fetch_v2(path).await }
     }
 
-    /// The node at the normal path `path`, if there is one.
+    /// The node at the normalised path `path`, if it exists.
     pub(crate) async fn find(&self, path: &str) -> Result<Option<Node>> {
         if path.is_empty() {
             return Ok(self.root.clone());
@@ -423,7 +423,7 @@ impl Zarr {
         if let Some(known) = &self.consolidated {
             return match known.get(path) {
                 Some(documents) => self.interpret(path, documents.clone()).map(Some),
-                // Stale metadata are no reason to deny what is there.
+                // Outdated metadata must not hide an existing node.
                 None => self.direct_node(path).await,
             };
         }
@@ -434,7 +434,7 @@ impl Zarr {
         }
     }
 
-    /// What to say of a node that is not there: whether the store is missing, or the node, and what was perhaps meant.
+    /// The error for a missing node: whether the store or the node is missing, and what may have been meant.
     pub(crate) async fn absent(&self, path: &str) -> Error {
         let error = |what: String| Error::not_found(what).with_store(&self.store);
         if let Ok(Some(what)) = unfinished(&self.store, path).await {
@@ -444,20 +444,20 @@ impl Zarr {
             && let Ok(listing) = self.store.list("").await
         {
             if listing == Listing::default() {
-                return error("there is no Zarr here: the place does not exist, or is empty".to_owned());
+                return error("no Zarr here: the place does not exist or is empty".to_owned());
             }
             if path.is_empty() {
                 let folders = listing.prefixes.iter().map(|p| format!("{p}/"));
                 let names: Vec<String> = folders.chain(listing.objects).collect();
                 let names: Vec<&str> = names.iter().map(String::as_str).collect();
-                return error(format!("no Zarr metadata here; there is {}", suggest::listed(&names)));
+                return error(format!("no Zarr metadata here; found {}", suggest::listed(&names)));
             }
         }
         let error = |what: String| error(what).with_node(shown(path));
         if path.is_empty() {
             return error("no zarr.json, .zmetadata, .zarray or .zgroup here".to_owned());
         }
-        // The first name on the way that is not there.
+        // The first missing name of the path.
         let mut around = parent(path);
         while !around.is_empty() && !matches!(self.find(around).await, Ok(Some(_))) {
             around = parent(around);
@@ -465,7 +465,7 @@ impl Zarr {
         let below = path.strip_prefix(around).unwrap_or(path).trim_start_matches('/');
         let name = below.split('/').next().unwrap_or(below);
         let names = self.names_near(around, name).await;
-        let mut what = "there is no such node".to_owned();
+        let mut what = "no such node".to_owned();
         if name != below {
             what.push_str(&format!(": {} has no {name:?}", shown(around)));
         }
@@ -482,7 +482,7 @@ impl Zarr {
         error(what)
     }
 
-    /// The names of nodes directly below `group`, closest to `name` first. Of very many, only the closest.
+    /// The names of nodes directly below `group`, closest to `name` first. If there are very many, only the closest.
     async fn names_near(&self, group: &str, name: &str) -> Vec<String> {
         const MOST: usize = 64;
         let names: Vec<String> = match &self.consolidated {
@@ -546,8 +546,8 @@ impl Zarr {
         Ok(Some(node))
     }
 
-    /// `.zmetadata`, and what is irregular about it. It only repeats the nodes' own documents: those are read instead
-    /// of one that is damaged.
+    /// `.zmetadata`, and its irregularities. It only repeats the nodes' own documents: if it is damaged, those are read
+    /// instead.
     async fn zmetadata(&self) -> Result<(Option<BTreeMap<String, Documents>>, Vec<Finding>)> {
         let mut f = Findings::new(self.options.mode, "/");
         let nodes = match self.forgive(self.fetch_zmetadata(&mut f).await) {
@@ -569,7 +569,7 @@ impl Zarr {
         };
         let field = "zarr_consolidated_format";
         let version = document.get(field).map(Json::to_string);
-        // References in Parquet keep their documents in a file of this name, with this member in place of the other.
+        // References in Parquet keep their documents in a file of this name, with this field instead of the other.
         let references = document.get("record_size").is_some();
         self.references.store(references, Ordering::Relaxed);
         if version.as_deref() != Some("1") && !references {
@@ -587,7 +587,7 @@ impl Zarr {
         for (key, value) in entries {
             let (path, name) = key.rsplit_once('/').unwrap_or(("", &key));
             let Ok(path) = normal(path) else {
-                let wrong = format!("{key:?} is no path of a node");
+                let wrong = format!("{key:?} is not a valid node path");
                 f.tolerated("v2/consolidated-path", "metadata", &wrong, "not used").map_err(placed)?;
                 continue;
             };
@@ -635,7 +635,7 @@ fn flatten(documents: Vec<(String, Arc<Json>)>) -> BTreeMap<String, Documents> {
         .collect()
 }
 
-/// By name at each level: `a/x` comes before `a-b`, which as text it does not.
+/// Sorts by name at each level: `a/x` comes before `a-b`, unlike in text order.
 fn sort(nodes: &mut [Node]) {
     nodes.sort_by(|a, b| a.path.split('/').cmp(b.path.split('/')));
 }
@@ -665,7 +665,7 @@ fn describe(children: &[Node]) -> String {
     }
 }
 
-/// What is unfinished at `path`, and how to finish it, in words; `None` if nothing is.
+/// A description of unfinished work at `path`, and how to finish it; `None` if there is none.
 pub(crate) async fn unfinished(store: &SharedStore, path: &str) -> Result<Option<String>> {
     let Some(bytes) = store.get(&join(path, JOURNAL), None).await? else { return Ok(None) };
     let journal = Json::parse(&bytes).map(|d| d.value).unwrap_or(Json::Null);

@@ -1,9 +1,8 @@
-//! Changing a hierarchy: nodes are made, edited, resized, consolidated and deleted.
+//! Changing a hierarchy: creating, editing, resizing, consolidating and deleting nodes.
 //!
-//! These are functions over a store, not methods of an opened [`Zarr`], which is a view of what was there
-//! when it was opened. Every document is put whole, and on the condition that nobody else changed it since it was read;
-//! if somebody did, the change is made anew on what they wrote. Where a group above carries the node's metadata
-//! (consolidated), its copy is renewed too.
+//! These are functions over a store, not methods of an opened [`Zarr`], which is a view of the state when it was
+//! opened. Every document is put atomically, on the condition that it is unchanged since it was read; otherwise the
+//! change is applied again to the new document. Consolidated metadata in the groups above is updated too.
 
 mod apart;
 mod consolidate;
@@ -40,10 +39,10 @@ pub(crate) use resize::keys_found;
 pub use resize::{Appended, Appending, append, extend, resize, resize_by, waits_for};
 pub(crate) use transaction::{Chunks, PendingChange};
 
-/// How often a document is changed anew because somebody else changed it first.
+/// How often a change to a document is retried because somebody else changed it first.
 const ATTEMPTS: usize = 100;
 
-/// The documents a node can have.
+/// The possible documents of a node.
 const V2_DOCUMENTS: [&str; 3] = [".zarray", ".zgroup", ".zattrs"];
 
 fn text(document: &Json) -> bytes::Bytes {
@@ -52,13 +51,13 @@ fn text(document: &Json) -> bytes::Bytes {
     text.into()
 }
 
-/// The nodes of a store, as their own documents have them.
+/// Opens a store using the nodes' own documents.
 pub(crate) async fn open(store: &SharedStore) -> Result<Zarr> {
     let options = OpenOptions { use_consolidated: false, ..OpenOptions::default() };
     Zarr::from_store(store.clone(), options).await
 }
 
-/// The node at `path`, as its own documents have it; `None` if there is none.
+/// The node at `path`, from its own documents; `None` if it does not exist.
 pub async fn find(store: &SharedStore, path: &str) -> Result<Option<Node>> {
     open(store).await?.direct_node(&normal(path)?).await
 }
@@ -71,8 +70,8 @@ pub(crate) async fn need(store: &SharedStore, path: &str) -> Result<Node> {
     }
 }
 
-/// Makes a group, and those it lies in. A group that is there already stays as it is, unless `attributes` are given
-/// and it is to be replaced.
+/// Creates a group and its parents. An existing group stays as it is, unless `attributes` are given and it is to be
+/// replaced.
 pub async fn create_group(
     store: &SharedStore,
     path: &str,
@@ -90,7 +89,7 @@ pub async fn create_group(
     make_alone(store, &path, format, stored).await
 }
 
-/// Makes an array without chunks, and the groups it lies in.
+/// Creates an array without chunks, and its parent groups.
 pub async fn create_array(
     store: &SharedStore,
     path: &str,
@@ -100,7 +99,7 @@ pub async fn create_array(
     create_from(store, path, new.meta()?, existing).await
 }
 
-/// Makes an array of these metadata, without chunks, and the groups it lies in.
+/// Creates an array with this metadata, without chunks, and its parent groups.
 pub async fn create_from(
     store: &SharedStore,
     path: &str,
@@ -111,14 +110,14 @@ pub async fn create_from(
     let stored = write::array(&meta)?;
     let document = stored.first().map_or_else(|| meta.document.clone(), |(_, d)| Arc::new(d.clone()));
     let meta = ArrayMeta { document, ..meta };
-    // Codecs that do not fit together are found before anything is written.
+    // Incompatible codecs are detected before anything is written.
     let array = Array::new(store.clone(), &path, meta.clone(), Mode::Strict, Vec::new(), &Context::shared())
         .map_err(|e| match e.kind() {
-            // Nothing is invalid yet; something impossible was asked for.
+            // Nothing is invalid yet; the request is impossible.
             ErrorKind::Invalid => Error::usage(e.message()).with_node(shown(&path)).with_store(store),
             _ => e,
         })?;
-    // Before the groups above are made; or after what is replaced is gone.
+    // Before the groups above are created; or after the old node is deleted.
     if existing == Existing::Refuse && matches!(find(store, &path).await, Ok(None)) {
         delete::check_marker(store, &path).await?;
         delete::check_unused(store, &path, &meta).await?;
@@ -135,7 +134,7 @@ pub async fn create_from(
     Ok(array.announced())
 }
 
-/// Puts the documents of a node as they are; those of the `top` one of several come last, with the groups it lies in.
+/// Puts the documents of a node as they are; those of the `top` one of several come last, with its parent groups.
 pub(crate) async fn put_documents(
     store: &SharedStore,
     path: &str,
@@ -153,23 +152,23 @@ pub(crate) async fn put_documents(
     Ok(())
 }
 
-/// The array at `path`, as its own documents have it, with the memory of `context` for its caches.
+/// Opens the array at `path` from its own documents, with the memory of `context` for its caches.
 pub async fn open_array(store: &SharedStore, path: &str, context: &Context) -> Result<Array> {
     let mut options = OpenOptions { use_consolidated: false, ..OpenOptions::default() };
     options.store.context = context.clone();
     Zarr::from_store(store.clone(), options).await?.array(path).await
 }
 
-/// Fails if a node of this version cannot be made at `path`, whatever is there now: because of its name, or of what it
-/// would lie in.
+/// Fails if a node of this version cannot be created at `path`, whatever is there now: because of its name, or its
+/// parents.
 pub(crate) async fn check_place(store: &SharedStore, path: &str, format: Format) -> Result<()> {
     let placed = |e: Error, at: &str| e.with_node(shown(at)).with_store(store);
-    // A place that cannot be, such as one whose name is too long, fails before groups on the way to it are made.
+    // An impossible place, such as a name that is too long, fails before parent groups are created.
     store.sites(path).try_next().await?;
     if format == Format::V3 {
         for name in path.split('/').filter(|n| !n.is_empty()) {
             if let Some(fault) = name_fault(name) {
-                return Err(placed(Error::usage(format!("{name:?} cannot be a name: {fault}")), path));
+                return Err(placed(Error::usage(format!("{name:?} is not a valid node name: {fault}")), path));
             }
         }
     }
@@ -179,14 +178,14 @@ pub(crate) async fn check_place(store: &SharedStore, path: &str, format: Format)
         match find(store, above).await? {
             Some(node) if node.meta.format() != format => {
                 let message = format!(
-                    "this group is Zarr V{}, so what lies in it cannot be V{}",
+                    "this group is Zarr V{}, so its members cannot be V{}",
                     node.meta.format().number(),
                     format.number()
                 );
                 return Err(placed(Error::usage(message), above));
             }
             Some(Node { meta: NodeMeta::Array(_), .. }) => {
-                return Err(placed(Error::usage("this is an array; nothing can lie in it"), above));
+                return Err(placed(Error::usage("this is an array; it cannot have child nodes"), above));
             }
             Some(_) | None => {}
         }
@@ -194,7 +193,7 @@ pub(crate) async fn check_place(store: &SharedStore, path: &str, format: Format)
     Ok(())
 }
 
-/// Fails if something unfinished is at `path`, unless it is to be replaced.
+/// Fails if there is an unfinished operation at `path`, unless it is to be replaced.
 async fn refuse_unfinished(store: &SharedStore, path: &str, existing: Existing) -> Result<()> {
     match unfinished(store, path).await? {
         Some(what) if existing == Existing::Refuse => {
@@ -205,14 +204,14 @@ async fn refuse_unfinished(store: &SharedStore, path: &str, existing: Existing) 
     }
 }
 
-/// Sees to it that a node can be made at `path`: nothing there, and groups above.
+/// Makes sure that a node can be created at `path`: nothing there, and groups above.
 async fn make_room(store: &SharedStore, path: &str, format: Format, existing: Existing) -> Result<()> {
     check_place(store, path, format).await?;
     for above in ancestors(path) {
         if find(store, above).await?.is_none() {
             let group = write::new_group(format, &Json::object());
             match make(store, above, write::group(&group)).await {
-                // Somebody else made it meanwhile.
+                // Somebody else created it meanwhile.
                 Err(e) if e.kind() == ErrorKind::Conflict => {}
                 made => made?,
             }
@@ -226,12 +225,12 @@ async fn make_room(store: &SharedStore, path: &str, format: Format, existing: Ex
     match (find(store, path).await, existing) {
         (Ok(None), Existing::Refuse) => {}
         (Ok(None), Existing::Replace) => delete::clear_leftovers(store, path).await?,
-        // What cannot be read can still be replaced.
+        // An unreadable node can still be replaced.
         (_, Existing::Replace) => delete::replace(store, path).await?,
         (Ok(Some(node)), Existing::Refuse) => {
-            // Whoever made it may have been killed before the groups above said so.
+            // Its creator may have been killed before the groups above were updated.
             renew(store, path).await?;
-            let message = format!("there is {} here already", article(node.meta.kind()));
+            let message = format!("{} already exists here", article(node.meta.kind()));
             let e = Error::usage(message).with_hint("overwrite", "replaces it");
             return Err(e.with_node(shown(path)).with_store(store));
         }
@@ -255,13 +254,13 @@ async fn make(store: &SharedStore, path: &str, stored: Stored) -> Result<()> {
         }
     }
     let seen = async {
-        // Whoever began to work on all of it while this was put has not seen it, and may have converted it to another
-        // version, or makes something here, too.
+        // An operation on the parents that started meanwhile has not seen this node, and may have converted them to
+        // another version, or create something here, too.
         check_place(store, path, format).await?;
         journal::check_settled(store, path).await?;
         for above in ancestors(path) {
             if find(store, above).await?.is_none() {
-                return Err(Error::conflict("somebody deleted what it lies in at the same time")
+                return Err(Error::conflict("its parent group was deleted meanwhile")
                     .with_node(shown(above))
                     .with_store(store));
             }
@@ -269,19 +268,19 @@ async fn make(store: &SharedStore, path: &str, stored: Stored) -> Result<()> {
         renew(store, path).await
     };
     if let Err(e) = seen.await {
-        // What fails has not happened.
+        // On failure, everything is undone.
         for (name, _) in &stored {
             store.delete(&join(path, name)).await?;
         }
-        // The fault itself is what has to be told.
+        // The original error is reported.
         let _ = renew(store, path).await;
         return Err(e);
     }
     Ok(())
 }
 
-/// As [`make`], while others may make something at the same path. Of V2 several documents belong together, and those of two must
-/// not mix: of each of them only one is at work, and neither begins where the other works on the whole.
+/// As [`make`], with concurrent creators at the same path. V2 has several documents per node, and those of two creators
+/// must not mix: only one of each kind is active, and none starts during an operation on the whole.
 async fn make_alone(store: &SharedStore, path: &str, format: Format, stored: Stored) -> Result<()> {
     if format == Format::V3 {
         return make(store, path, stored).await;
@@ -299,12 +298,12 @@ async fn make_alone(store: &SharedStore, path: &str, format: Format, stored: Sto
 }
 
 fn made_meanwhile(store: &SharedStore, path: &str, key: String) -> Error {
-    let e = Error::conflict("somebody else made it at the same time").with_key(key);
+    let e = Error::conflict("it was created by somebody else meanwhile").with_key(key);
     e.with_node(shown(path)).with_store(store)
 }
 
-/// Changes the document at `key`, until nobody came between. `change` gets `None` if there is none; what it answers
-/// `None` for is left alone.
+/// Changes the document at `key`, with retries on concurrent changes. `change` gets `None` if it does not exist; if it
+/// returns `None`, nothing is changed.
 async fn change(
     store: &SharedStore,
     key: &str,
@@ -323,7 +322,7 @@ async fn change(
             return Ok(Some(new));
         }
     }
-    Err(placed(Error::conflict("others changed this document again and again")))
+    Err(placed(Error::conflict("this document kept being changed by other writers; rerun the command")))
 }
 
 /// Changes a node's attributes. Everything else in its document stays.
@@ -332,8 +331,8 @@ pub async fn edit_attributes(store: &SharedStore, path: &str, how: &edit::Attrib
     change_document(store, &path, |format, old| edit::attributes(format, old, how)).await
 }
 
-/// Makes a node's attributes what `new` says of them as they are; it is asked again if somebody else changed them meanwhile,
-/// so that nobody's change is lost.
+/// Sets a node's attributes to the result of `new` for the current ones; it is called again after a concurrent change,
+/// so that no change is lost.
 #[cfg(feature = "image")]
 pub(crate) async fn change_attributes(
     store: &SharedStore,
@@ -348,14 +347,14 @@ pub(crate) async fn change_attributes(
             Format::V3 => document.get("attributes").unwrap_or(&none),
         };
         let Json::Object(members) = new(old)? else {
-            return Err(Error::invalid("the attributes are no object"));
+            return Err(Error::invalid("the attributes are not an object"));
         };
         edit::attributes(format, document, &edit::AttributesEdit::Replace(members))
     })
     .await
 }
 
-/// Gives the dimensions of an array names, where those are in the document that holds its attributes.
+/// Sets the dimension names of an array, where those are in the document with its attributes.
 #[cfg(feature = "image")]
 pub(crate) async fn name_dimensions(store: &SharedStore, path: &str, names: &[String]) -> Result<()> {
     let names: Json = names.iter().collect();
@@ -368,7 +367,7 @@ pub(crate) async fn name_dimensions(store: &SharedStore, path: &str, names: &[St
     .await
 }
 
-/// Changes the document that holds a node's attributes, and the copies of it.
+/// Changes the document with a node's attributes, and its consolidated copies.
 async fn change_document(
     store: &SharedStore,
     path: &str,
@@ -379,7 +378,7 @@ async fn change_document(
     let name = if format == Format::V3 { "zarr.json" } else { ".zattrs" };
     let converted = || {
         Error::conflict(
-            "somebody converted or deleted it while its attributes were changed; rerun the command",
+            "it was converted or deleted while its attributes were changed; rerun the command",
         )
         .with_node(shown(path))
         .with_store(store)
@@ -392,19 +391,19 @@ async fn change_document(
     renew(store, path).await?;
     check_settled(store, path)
         .await
-        .map_err(|e| e.within("begun while attributes were changed, which may be lost"))?;
+        .map_err(|e| e.within("started while attributes were changed, which may be lost"))?;
     if need(store, path).await?.meta.format() == format {
         return Ok(());
     }
     if format == Format::V2 {
-        // Nobody reads it in the other version.
+        // It is not used in the other version.
         store.delete(&join(path, name)).await?;
     }
     Err(converted())
 }
 
-/// Fails if somebody else works on all that is at `path`, or on something it lies in, or did so and has not come to an end: a
-/// change would be lost, or be in their way. What this process itself has begun is not in its own way.
+/// Fails if there is a running or unfinished operation of another process on `path` or its parents: a change would be
+/// lost, or interfere. Operations of this process do not count.
 pub async fn check_settled(store: &SharedStore, path: &str) -> Result<()> {
     journal::check_settled_above(store, &normal(path)?).await
 }

@@ -1,26 +1,26 @@
-//! Not part of the API: what the `zaro` command, the tests and the fuzz targets of this repository need besides it.
+//! Not part of the API: internals for the `zaro` command, the tests and the fuzz targets of this repository.
 //!
-//! Anything here may change or go with any release.
+//! Anything here may change or disappear with any release.
 
-/// Words and numbers for people, as the command prints them.
+/// Text and numbers for display.
 pub mod text {
     pub use crate::format::text::*;
     pub use crate::format::value::{is_safe, number};
     pub use crate::num::{f64_of_u64, f64_of_usize, u64_of, u64_of_f64};
 }
 
-/// Arrays and nodes described for people.
+/// Descriptions of arrays and nodes.
 pub mod describe {
     pub use crate::format::describe::*;
     pub use crate::format::model::{fill, node, summary};
 }
 
-/// Names of types, as people write them.
+/// Names of data types, as users write them.
 pub mod dtype {
     pub use crate::format::dtype::*;
 }
 
-/// Tables for a terminal, and what other formats cannot keep.
+/// Tables for a terminal, and what other formats cannot express.
 pub mod table {
     pub use crate::format::npy::loses_its_type;
     #[cfg(feature = "image")]
@@ -33,18 +33,18 @@ pub mod path {
     pub use crate::meta::path::*;
 }
 
-/// Files that are written beside where they belong, and renamed.
+/// Files that are written under a temporary name and renamed.
 pub mod local {
     pub use crate::store::local::{Temporary, check_space, free_space, keep_mode, remove_temporaries};
 }
 
-/// Which keys a pattern means.
+/// Matching keys with patterns.
 #[cfg(feature = "manifest")]
 pub mod glob {
     pub use crate::manifest::glob::matches;
 }
 
-/// Parts of images that the command puts together itself.
+/// Parts of images that the command combines itself.
 #[cfg(feature = "image")]
 pub mod image {
     pub use crate::image::source::{expand, metadata_only};
@@ -64,7 +64,7 @@ pub mod image {
     }
 }
 
-/// Where references go.
+/// Where references are written.
 #[cfg(feature = "references")]
 pub mod reference {
     #[cfg(feature = "parquet")]
@@ -72,7 +72,7 @@ pub mod reference {
     pub use crate::reference::write::{local, same_base};
 }
 
-/// The steps behind arrays, for tests and fuzz targets.
+/// Internals of arrays, for tests and fuzz targets.
 #[cfg(any(test, feature = "testing"))]
 pub mod codec {
     pub use crate::codec::chain::Chain;
@@ -85,7 +85,7 @@ pub mod codec {
     }
 }
 
-/// Documents alone, for tests and fuzz targets.
+/// Metadata documents alone, for tests and fuzz targets.
 #[cfg(any(test, feature = "testing"))]
 pub mod meta {
     pub mod edit {
@@ -105,7 +105,7 @@ pub mod meta {
     }
 }
 
-/// The stores around remote stores, for tests.
+/// Wrappers of remote stores, for tests.
 #[cfg(any(test, feature = "testing"))]
 pub mod wrap {
     pub use crate::store::wrap::cache::CacheStore;

@@ -1,13 +1,13 @@
-//! Open any Zarr, version 2 or 3, wherever it lives; read it, write it, copy it.
+//! Read, write and copy Zarr (versions 2 and 3) in local, cloud and web stores.
 //!
 //! zaro reads the groups and arrays of a [Zarr](https://zarr.dev) hierarchy from a folder, memory, a ZIP archive, S3,
-//! GCS, Azure or any web server, and gives back plain bytes in the order asked for. It writes to all of these but web
-//! servers (and to new archives), so that a chunk is old or new whatever happens, and several writers lose nothing.
+//! GCS, Azure or any web server, and returns plain bytes in the requested order. It writes to all of these but web
+//! servers (and to new archives), with atomic chunk writes that are safe with concurrent writers.
 //!
-//! # From an address to numbers
+//! # Reading
 //!
-//! Here with a store in memory, so that the example runs anywhere. With files and buckets, [`open()`] takes the place of
-//! the first half: `zaro::open("s3://bucket/data.zarr", &options).await?`.
+//! This example uses an in-memory store, so that it runs anywhere. For files and buckets, [`open()`] replaces the first
+//! half: `zaro::open("s3://bucket/data.zarr", &options).await?`.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -36,7 +36,7 @@
 //! # }
 //! ```
 //!
-//! # And back
+//! # Writing
 //!
 //! ```
 //! use std::sync::Arc;
@@ -56,47 +56,49 @@
 //! # }
 //! ```
 //!
-//! More programs like these are in `examples/`: buckets, copies, images, manifests, a store and a codec of your own.
+//! More examples are in `examples/`: buckets, copies, images, manifests, a custom store and a custom codec.
 //!
 //! # Modules
 //!
-//! What is used most is here at the root: [`open()`], [`Zarr`], [`Array`], [`Selection`], [`Slab`], [`Error`] and their options.
+//! The most common items are at the root: [`open()`], [`Zarr`], [`Array`], [`Selection`], [`Slab`], [`Error`] and their
+//! options.
 //!
 //! | | |
 //! |---|---|
-//! | [`open`](mod@open) | an address to a store or a Zarr; the one place that knows every kind of store |
-//! | [`array`](mod@array) | windows over what is larger than memory, progress, bytes of numbers |
-//! | [`hierarchy`], [`create`] | nodes made, edited, resized, consolidated, deleted; new arrays that nobody sees before they are whole |
-//! | [`copy`](mod@copy) | a hierarchy to another place, version, chunking, codec |
-//! | [`coords`], [`cf`], [`stat`], [`validate`] | selecting by values of coordinates; packing, calendars, units; what elements are like; every document against the rules |
-//! | [`format`](mod@format) | values as text, JSON, numpy files, CSV, pictures, and back |
-//! | `image` | OME-Zarr: levels, channels, labels, plates; made, drawn, checked, upgraded |
+//! | [`open`](mod@open) | opens a store or a Zarr from an address; the only module that knows every kind of store |
+//! | [`array`](mod@array) | reads and writes arrays, in windows where larger than memory |
+//! | [`hierarchy`], [`create`] | creates, edits, resizes, consolidates and deletes nodes; arrays that appear when complete |
+//! | [`copy`](mod@copy) | copies a hierarchy to another place, version, chunking or codec |
+//! | [`coords`], [`cf`], [`stat`], [`validate`] | selection by coordinate values; packing, calendars, units; statistics; validation |
+//! | [`format`](mod@format) | converts values to and from text, JSON, npy, CSV and images |
+//! | `image` | OME-Zarr: levels, channels, labels, plates; creation, rendering, validation, upgrades |
 //! | `manifest` | versions of a Zarr: checksums, manifests, histories |
-//! | `reference` | a Zarr whose bytes lie elsewhere: Kerchunk, Icechunk |
-//! | [`store`] | keys to bytes; the trait [`store::Store`] for a store of your own |
-//! | [`codec`] | bytes to values; [`codec::register`] for a codec of your own |
-//! | [`meta`] | JSON to one model for both versions |
+//! | `reference` | a Zarr whose bytes are stored elsewhere: Kerchunk, Icechunk |
+//! | [`store`] | maps keys to bytes; implement [`store::Store`] for a custom store |
+//! | [`codec`] | decodes and encodes chunks; [`codec::register`] adds a custom codec |
+//! | [`meta`] | parses metadata into one model for both versions |
 //! | [`blocking`] | for programs without an async runtime |
-//! | `testing` | a suite for stores, a store that injects faults, a small HTTP server |
+//! | `testing` | a conformance suite for stores, a fault-injecting store, a small HTTP server |
 //!
-//! Modules look down only, from [`open`](mod@open) on top to [`store`], [`meta`] and [`codec`], and a test holds them to it.
-//! V2 is turned into the terms of V3 when its metadata are parsed; from there on nothing asks for the version.
-//! `docs/architecture.md` has the layers, and follows one read through all of them.
+//! Modules depend only on lower ones, from [`open`](mod@open) on top to [`store`], [`meta`] and [`codec`]; a test
+//! enforces it. V2 metadata is converted to V3 terms when parsed; nothing after that depends on the version.
+//! `docs/architecture.md` describes the layers, and follows one read through all of them.
 //!
 //! # Key types
 //!
-//! * [`open()`] takes a path or URI and [`OpenOptions`], and gives a [`Zarr`].
+//! * [`open()`] takes a path or URI and [`OpenOptions`], and returns a [`Zarr`].
 //! * [`Zarr`] is a hierarchy: [`Zarr::array`], [`Zarr::node`], [`Zarr::children`], [`Zarr::walk`].
-//! * [`Array`] is one array, cheap to clone, with caches that its clones share. [`Array::read`] gives Rust
-//!   numbers, [`Array::read_slab`] any type in the order asked for, [`Array::read_into`] fills the caller's buffer;
-//!   those named `_blocking` need no runtime.
-//! * [`Selection`] says which elements; [`ReadOptions`] in which [`Order`], and what a missing chunk means.
-//! * [`Slab`] is the answer: little-endian bytes, a shape and a type. [`Slab::to_vec`] makes Rust numbers of it,
-//!   [`Slab::item`] gives strings and other elements without a fixed size.
-//! * [`Array::write`] takes numbers, [`Array::write_slab`] [`Values`] or a [`Slab`]; [`open::open_store_for_writing`] gives the store to make nodes in.
-//! * [`Context`] has the memory, threads and connections that everything opened with it shares.
-//! * [`Error`] has an [`ErrorKind`], which is also an exit code of the `zaro` command, and says which store, node, key
-//!   and metadata field it is about. A missing chunk is not an error; a failed request is never a missing chunk.
+//! * [`Array`] is one array, cheap to clone, with caches that its clones share. [`Array::read`] returns Rust numbers,
+//!   [`Array::read_slab`] any type in the requested order, [`Array::read_into`] fills the caller's buffer; the
+//!   `_blocking` variants need no runtime.
+//! * [`Selection`] selects elements; [`ReadOptions`] sets the [`Order`] and the treatment of missing chunks.
+//! * [`Slab`] is the result: little-endian bytes, a shape and a type. [`Slab::to_vec`] converts it to Rust numbers,
+//!   [`Slab::item`] returns strings and other variable-length elements.
+//! * [`Array::write`] takes numbers, [`Array::write_slab`] [`Values`] or a [`Slab`]; [`open::open_store_for_writing`]
+//!   returns a store to create nodes in.
+//! * [`Context`] holds the memory, threads and connections shared by everything opened with it.
+//! * [`Error`] has an [`ErrorKind`], which is also an exit code of the `zaro` command, and names the store, node, key
+//!   and metadata field. A missing chunk is not an error; a failed request is never a missing chunk.
 //!
 //! # Features
 //!
@@ -113,7 +115,7 @@
 //! * `ndarray`: [`Array`]s read as arrays of the `ndarray` crate.
 //! * `testing`: the module `testing`.
 
-// What features share is dead when those are left out that use it; with all of them, the lints tell.
+// Shared code is unused if the features that use it are off; with all features, the lint is active.
 #![cfg_attr(
     not(all(
         feature = "cloud",
@@ -125,7 +127,7 @@
     allow(dead_code, unused_imports, unused_macros, unreachable_pub)
 )]
 
-/// The Rust of the read-me, compiled so that it stays true.
+/// The Rust code of the README, compiled so that it stays correct.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 mod readme {}

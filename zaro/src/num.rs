@@ -1,6 +1,6 @@
-//! Conversions between the number types of files, memory and indexes, each checked once, here.
+//! Checked conversions between the integer types of files, memory and indexes.
 //!
-//! `as` is denied everywhere else: a number from outside never changes its value silently.
+//! `as` is denied everywhere else: an external number never changes its value silently.
 #![allow(clippy::as_conversions)]
 
 use crate::error::{Error, Result};
@@ -14,7 +14,7 @@ pub fn u64_of(n: usize) -> u64 {
     n as u64
 }
 
-/// A number from outside as a length in memory; an error on machines where it does not fit.
+/// An external number as a length in memory; an error on machines where it does not fit.
 #[inline]
 pub(crate) fn usize_of(n: u64) -> Result<usize> {
     usize::try_from(n).map_err(|_| Error::invalid(format!("{n} bytes do not fit into this machine's memory")))
@@ -33,7 +33,7 @@ pub(crate) fn product_usize(extents: &[u64]) -> Result<usize> {
     usize_of(product(extents)?)
 }
 
-/// Where element `number` lies in these extents, the last dimension varying fastest.
+/// The index of element `number` in this shape, the last dimension varying fastest.
 pub(crate) fn index_of(mut number: u64, extents: &[u64]) -> Vec<u64> {
     let mut index = vec![0; extents.len()];
     for (i, n) in index.iter_mut().zip(extents).rev() {
@@ -78,25 +78,25 @@ pub(crate) fn f64_of_i128(n: i128) -> f64 {
     n as f64
 }
 
-/// `x` rounded to the nearest integer, cut off at the limits; NaN is 0.
+/// `x` rounded to the nearest integer, saturating; NaN is 0.
 #[must_use]
 pub(crate) fn i128_of_f64(x: f64) -> i128 {
     x.round() as i128
 }
 
-/// `x` rounded down, cut off at 0 and at the largest number; NaN is 0.
+/// `x` rounded down, saturating at 0 and at the maximum; NaN is 0.
 #[must_use]
 pub fn u64_of_f64(x: f64) -> u64 {
     x.floor() as u64
 }
 
-/// `x` rounded down, cut off at 0; NaN is 0.
+/// `x` rounded down, saturating at 0; NaN is 0.
 #[must_use]
 pub(crate) fn usize_of_f64(x: f64) -> usize {
     x.floor() as usize
 }
 
-/// `x` rounded to the nearest byte, cut off at 0 and 255; NaN is 0.
+/// `x` rounded to the nearest byte, saturating at 0 and 255; NaN is 0.
 #[must_use]
 pub(crate) fn u8_of_f64(x: f64) -> u8 {
     x.round() as u8

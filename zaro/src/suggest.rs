@@ -1,4 +1,4 @@
-//! Names that somebody may have meant: for errors about one that does not exist.
+//! Suggestions for misspelt names in errors.
 
 use std::fmt::Write as _;
 
@@ -8,13 +8,13 @@ const LONGEST: usize = 200;
 /// How many names a message lists.
 const MOST: usize = 12;
 
-/// How far `a` is from `b`: letters changed, added, left out, or exchanged with their neighbour. Capitals count as small
-/// letters.
+/// The edit distance of `a` and `b`: letters changed, added, left out, or swapped with their neighbour.
+/// Case-insensitive.
 #[must_use]
 pub(crate) fn distance(a: &str, b: &str) -> usize {
     let letters = |s: &str| s.chars().flat_map(char::to_lowercase).take(LONGEST).collect::<Vec<char>>();
     let (a, b) = (letters(a), letters(b));
-    // Rows of the table of distances between beginnings of `a` (one per row) and of `b`.
+    // Rows of the distances between prefixes of `a` (one per row) and of `b`.
     let mut before: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=b.len()).collect();
     let mut previous = None;
@@ -37,32 +37,32 @@ pub(crate) fn distance(a: &str, b: &str) -> usize {
     last.last().copied().unwrap_or(0)
 }
 
-/// The same, but a name that begins like the word, or the other way round, is near.
+/// The same, but a name that is a prefix of the word, or the other way round, is close.
 fn farness(word: &str, name: &str) -> usize {
     let (a, b) = (word.to_lowercase(), name.to_lowercase());
     let (short, long) = if a.len() < b.len() { (&a, &b) } else { (&b, &a) };
     let begins = short.chars().count() > 2 && long.starts_with(short.as_str());
-    // Twice the distance, so that there is a place between two.
+    // Twice the distance, so that there is a value between two.
     distance(word, name).saturating_mul(2).min(if begins { 1 } else { usize::MAX })
 }
 
-/// The names, closest to `word` first; as they come where they are equally far.
+/// The names, closest to `word` first; equally close ones in the given order.
 pub(crate) fn by_closeness<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let mut far: Vec<(usize, &str)> = names.into_iter().map(|n| (farness(word, n), n)).collect();
     far.sort_by_key(|(d, _)| *d);
     far.into_iter().map(|(_, n)| n).collect()
 }
 
-/// The name that `word` was probably meant to be: one that differs in few of its letters.
+/// The name that `word` was probably meant to be: one that differs in few letters.
 pub(crate) fn closest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let near = names.into_iter().map(|n| (farness(word, n), n)).min_by_key(|(d, _)| *d)?;
     let letters = word.chars().count();
-    // One in a short word, a third of a long one.
+    // One letter in a short word, a third of a long one.
     (near.0 <= 2 * (letters / 3).max(usize::from(letters > 1))).then_some(near.1)
 }
 
-/// What to say of `word`, which is none of `names`: `; did you mean "lat"? There are lat, lon, time`. Nothing, if there
-/// are no names.
+/// The suggestion for `word`, which is none of `names`: `; did you mean "lat"? There are lat, lon, time`. Empty if
+/// there are no names.
 pub(crate) fn instead<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> String {
     let names = by_closeness(word, names);
     let mut out = String::new();
@@ -76,7 +76,7 @@ pub(crate) fn instead<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) 
     out
 }
 
-/// The first names, and how many there are in all.
+/// The first names, and how many there are in total.
 #[must_use]
 pub(crate) fn listed(names: &[&str]) -> String {
     let mut text = names.iter().take(MOST).copied().collect::<Vec<_>>().join(", ");

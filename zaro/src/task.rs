@@ -1,4 +1,4 @@
-//! Work under way: watched and stopped by who asked for it, many pieces at once.
+//! Progress, cancellation and concurrency of long operations.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,11 +15,11 @@ use tokio::sync::Notify;
 
 use crate::error::{Error, Result, redacted};
 
-/// What is counted.
+/// The unit of progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Unit {
-    /// Bytes: of elements as they are in memory, or of files.
+    /// Bytes: of elements in memory, or of files.
     Bytes,
     /// Objects of a store, or references to them.
     Objects,
@@ -42,19 +42,19 @@ impl Unit {
     }
 }
 
-/// How far an operation has come.
+/// The progress of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {
-    /// So many are done.
+    /// How many are done.
     pub done: u64,
-    /// So many there are, if that is known.
+    /// The total, if known.
     pub total: Option<u64>,
     /// What is counted.
     pub unit: Unit,
 }
 
-/// Stops an operation, from any thread. Cheap to clone; all clones are one.
+/// Cancels an operation, from any thread. Cheap to clone; all clones are equivalent.
 #[derive(Clone, Default)]
 pub struct CancelToken(Arc<Flag>);
 
@@ -71,40 +71,40 @@ impl fmt::Debug for CancelToken {
 }
 
 impl CancelToken {
-    /// One that nobody has set.
+    /// A token that is not cancelled.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Stops what has this token; `false` if it was told so before.
+    /// Cancels operations with this token; `false` if it was already cancelled.
     pub fn cancel(&self) -> bool {
         let first = !self.0.set.swap(true, Ordering::SeqCst);
         self.0.told.notify_waiters();
         first
     }
 
-    /// Whether it is to stop.
+    /// Whether it is cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.0.set.load(Ordering::Relaxed)
     }
 
-    /// Waits until it is to stop.
+    /// Waits until it is cancelled.
     pub async fn cancelled(&self) {
         let told = self.0.told.notified();
-        // Who tells after this look is heard: `notified` counts from when it was called.
+        // A cancellation after this check is not missed: `notified` counts from when it was called.
         if !self.0.set.load(Ordering::SeqCst) {
             told.await;
         }
     }
 }
 
-/// What is told how far an operation has come.
+/// A callback for progress.
 type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
 
-/// How a long operation is watched and stopped: part of the options of each. Cheap to clone; by default nobody watches, and
-/// nobody stops it.
+/// Progress reporting and cancellation of a long operation: part of its options. Cheap to clone; by default there is
+/// neither.
 ///
 /// ```
 /// # use zaro::{CancelToken, ReadOptions, Task};
@@ -128,53 +128,53 @@ impl fmt::Debug for Task {
 }
 
 impl Task {
-    /// With `progress`, which is called by any thread, after every piece of work.
+    /// Sets the `progress` callback, which is called by any thread, after every piece of work.
     #[must_use]
     pub fn with_progress(self, progress: impl Fn(Progress) + Send + Sync + 'static) -> Self {
         Self { progress: Some(Arc::new(progress)), ..self }
     }
 
-    /// Stopped by `cancel`: the operation then fails with [`ErrorKind::Cancelled`](crate::ErrorKind).
+    /// Sets a cancel token: the operation then fails with [`ErrorKind::Cancelled`](crate::ErrorKind).
     #[must_use]
     pub fn with_cancel(self, cancel: &CancelToken) -> Self {
         Self { cancel: Some(cancel.clone()), ..self }
     }
 
-    /// Stopped by the same, but not watched: for a part of an operation that tells of the whole.
+    /// The same cancel token, without progress: for a part of an operation that reports the whole.
     #[must_use]
     pub fn without_progress(&self) -> Self {
         Self { progress: None, cancel: self.cancel.clone() }
     }
 
-    /// Whether the caller wants to stop.
+    /// Whether the operation is cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.cancel.as_ref().is_some_and(CancelToken::is_cancelled)
     }
 
-    /// Fails if the caller wants to stop.
+    /// Fails if the operation is cancelled.
     pub fn check(&self) -> Result<()> {
         if self.is_cancelled() { Err(Error::cancelled()) } else { Ok(()) }
     }
 
-    /// Waits for `future`, a request that may hang for as long as its time-out; whoever wants to stop does not wait for it.
+    /// Waits for `future`, a request that may hang until its timeout, unless cancelled.
     pub async fn unless_cancelled<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
         let Some(cancel) = &self.cancel else { return future.await };
         self.check()?;
-        // What is ready at once does not ask to be woken.
+        // A future that is ready at once does not register a waker.
         match select(pin!(future), pin!(cancel.cancelled())).await {
             Either::Left((done, _)) => done,
             Either::Right(_) => Err(Error::cancelled()),
         }
     }
 
-    /// Counts what of `total` is done, and tells whoever watches.
+    /// Counts progress towards `total`, and reports it.
     pub(crate) fn meter(&self, unit: Unit, total: impl Into<Option<u64>>) -> Meter {
         Meter { progress: self.progress.clone(), unit, total: total.into(), done: AtomicU64::new(0) }
     }
 }
 
-/// A long operation, told of when it begins and when it ends to whoever subscribes to `zaro::operation`.
+/// A long operation, whose start and end are reported as events with the target `zaro::operation`.
 pub(crate) struct Operation {
     what: &'static str,
     place: String,
@@ -182,7 +182,7 @@ pub(crate) struct Operation {
 }
 
 impl Operation {
-    /// Begins `what` with the store or node `place`; `None` if nobody wants to know.
+    /// Starts `what` with the store or node `place`; `None` if there is no subscriber.
     pub(crate) fn begin(what: &'static str, place: impl fmt::Display) -> Option<Self> {
         if !tracing::enabled!(target: "zaro::operation", tracing::Level::INFO) {
             return None;
@@ -200,7 +200,7 @@ impl Drop for Operation {
     }
 }
 
-/// Counts what is done.
+/// Counts progress.
 pub(crate) struct Meter {
     progress: Option<OnProgress>,
     unit: Unit,
@@ -209,12 +209,12 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// Whether somebody watches.
+    /// Whether there is a progress callback.
     pub(crate) fn is_watched(&self) -> bool {
         self.progress.is_some()
     }
 
-    /// `more` are done.
+    /// Adds `more`.
     pub(crate) fn advance(&self, more: u64) {
         let done = self.done.fetch_add(more, Ordering::Relaxed).saturating_add(more);
         if let Some(progress) = &self.progress {
@@ -228,17 +228,17 @@ impl Meter {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// So many are done in all, be it more or fewer than were thought before.
+    /// Sets how many are done, whether more or fewer than before.
     pub(crate) fn set(&self, done: u64) {
         self.done.store(done, Ordering::Relaxed);
         self.advance(0);
     }
 }
 
-/// Does `work` with every item, `at_once` at a time, begun in their order.
+/// Runs `work` for every item, `at_once` concurrently, started in order.
 ///
-/// After a fault, which is the answer, nothing more is begun, and what is under way is waited for: when this returns,
-/// nothing is done any more.
+/// After an error, which is returned, nothing more is started, and running work is awaited: when this returns, nothing
+/// is running.
 pub(crate) async fn each<I, F: Future<Output = Result<()>>>(
     at_once: usize,
     items: impl IntoIterator<Item = I>,
@@ -247,7 +247,7 @@ pub(crate) async fn each<I, F: Future<Output = Result<()>>>(
     each_of(at_once, stream::iter(items), work).await
 }
 
-/// As [`each`], with items that come one after another.
+/// As [`each`], for a stream of items.
 pub(crate) async fn each_of<I, F: Future<Output = Result<()>>>(
     at_once: usize,
     items: impl Stream<Item = I>,
@@ -274,7 +274,7 @@ pub(crate) async fn each_of<I, F: Future<Output = Result<()>>>(
     fault.map_or(Ok(()), Err)
 }
 
-/// Waits without holding up anybody else.
+/// Sleeps without blocking.
 pub(crate) async fn sleep(time: Duration) -> Result<()> {
     if tokio::runtime::Handle::try_current().is_ok() {
         tokio::time::sleep(time).await;
@@ -287,24 +287,24 @@ pub(crate) async fn sleep(time: Duration) -> Result<()> {
     .await
 }
 
-/// What a mutex guards, also after a panic: nothing here is left half done.
+/// Locks a mutex, also after a panic: nothing here is left half done.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Which of many numbered pieces are done, though not in order.
+/// Which of many numbered pieces are done, in any order.
 pub(crate) struct Gaps {
     upto: u64,
     ahead: BTreeSet<u64>,
 }
 
 impl Gaps {
-    /// All before `first` is done.
+    /// Everything before `first` is done.
     pub(crate) fn new(first: u64) -> Self {
         Self { upto: first, ahead: BTreeSet::new() }
     }
 
-    /// `i` is done, too. How many are without a gap.
+    /// Marks `i` as done. Returns how many are done without a gap.
     pub(crate) fn close(&mut self, i: u64) -> u64 {
         self.ahead.insert(i);
         while self.ahead.remove(&self.upto) {

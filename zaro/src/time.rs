@@ -1,21 +1,21 @@
-//! Moments as manifests and servers write them: `2022-03-16T02:39:36+00:00`.
+//! Timestamps in manifests and server responses: `2022-03-16T02:39:36+00:00`.
 
 use std::fmt;
 
 use crate::error::{Error, Result};
 
-/// A moment, and how far from UTC the clock was that wrote it.
+/// A timestamp with its UTC offset.
 #[derive(Debug, Clone, Copy)]
 pub struct Time {
-    /// Seconds since 1970 began, in UTC.
+    /// Seconds since 1970, in UTC.
     pub seconds: i64,
-    /// Billionths of a second.
+    /// Nanoseconds.
     pub nanos: u32,
-    /// Minutes east of UTC in which it was written down.
+    /// UTC offset in minutes, positive to the east.
     pub offset: i16,
 }
 
-// Two moments are the same whatever the clock on the wall said.
+// Timestamps are equal regardless of their offset.
 impl PartialEq for Time {
     fn eq(&self, other: &Self) -> bool {
         (self.seconds, self.nanos) == (other.seconds, other.nanos)
@@ -45,24 +45,24 @@ impl Time {
         Self { seconds, nanos: 0, offset: 0 }
     }
 
-    /// Seconds and billionths since 1970, in UTC.
+    /// Seconds and nanoseconds since 1970, in UTC.
     #[must_use]
     pub fn new(seconds: i64, nanos: u32) -> Self {
         Self { seconds, nanos: nanos.min(999_999_999), offset: 0 }
     }
 
-    /// Thousandths of a second since 1970 began, in UTC.
+    /// Milliseconds since 1970, in UTC.
     #[must_use]
     pub fn millis(&self) -> i64 {
         self.seconds.saturating_mul(1000).saturating_add(i64::from(self.nanos / 1_000_000))
     }
 
-    /// Parses a moment: date, `T` or a space, time, perhaps a fraction, and `Z` or an offset (`+02:00`, `+0200`,
-    /// `+02`). Also what S3 sends, `2022-06-27T23:07:47.000Z`. A moment without an offset is refused: nobody could
-    /// tell which it is.
+    /// Parses a timestamp: date, `T` or a space, time, optional fraction, and `Z` or an offset (`+02:00`, `+0200`,
+    /// `+02`). Also accepts the format of S3, `2022-06-27T23:07:47.000Z`. A timestamp without an offset is refused as
+    /// ambiguous.
     pub fn parse(text: &str) -> Result<Self> {
         Self::from_bytes(text.as_bytes()).ok_or_else(|| {
-            Error::invalid(format!("{text:?} is not a moment such as 2022-03-16T02:39:36+00:00"))
+            Error::invalid(format!("{text:?} is not a timestamp such as 2022-03-16T02:39:36+00:00"))
         })
     }
 
@@ -97,7 +97,7 @@ impl Time {
         let year = i64::from(two(y0, y1)?) * 100 + i64::from(two(y2, y3)?);
         let (month, day) = (two(o0, o1)?, two(d0, d1)?);
         let (hour, minute, second) = (two(h0, h1)?, two(m0, m1)?, two(s0, s1)?);
-        // A leap second is the last of its minute.
+        // A leap second counts as the last second of its minute.
         let second = second.min(59) + if second > 60 { return None } else { 0 };
         if month == 0 || month > 12 || day == 0 || day > days_of(year, month) || hour > 23 || minute > 59 {
             return None;
@@ -111,7 +111,7 @@ impl Time {
         Some(Self { seconds: seconds - i64::from(offset) * 60, nanos, offset })
     }
 
-    /// Appends the moment as the format wants it.
+    /// Appends the timestamp in the output format.
     pub(crate) fn push(&self, out: &mut Vec<u8>) {
         let local = self.seconds.saturating_add(i64::from(self.offset) * 60);
         let (days, rest) = (local.div_euclid(DAY), local.rem_euclid(DAY));
@@ -125,7 +125,7 @@ impl Time {
         }
         if self.nanos > 0 {
             out.push(b'.');
-            // As Python does: six digits, nine where six do not tell all.
+            // As in Python: six digits, or nine where six are not enough.
             if self.nanos.is_multiple_of(1000) {
                 push_padded(out, i64::from(self.nanos / 1000), 6);
             } else {
@@ -148,7 +148,7 @@ impl fmt::Display for Time {
     }
 }
 
-/// A number with zeros before it.
+/// A zero-padded number.
 fn push_padded(out: &mut Vec<u8>, n: i64, width: u32) {
     for place in (0..width).rev() {
         let digit = n / 10i64.pow(place) % 10;
@@ -164,7 +164,7 @@ fn two(a: u8, b: u8) -> Option<u8> {
     Some(digit(a)? * 10 + digit(b)?)
 }
 
-/// Billionths, and what follows; digits beyond the ninth are dropped.
+/// Nanoseconds, and the rest; digits beyond the ninth are dropped.
 fn fraction(text: &[u8]) -> Option<(u32, &[u8])> {
     let Some((b'.' | b',', rest)) = text.split_first() else { return Some((0, text)) };
     let length = rest.iter().take_while(|b| b.is_ascii_digit()).count();
@@ -208,7 +208,7 @@ fn days_of(year: i64, month: u8) -> u8 {
     }
 }
 
-/// Days since 1970 of a date in the Gregorian calendar. A year that begins in March has its odd day last.
+/// Days since 1970 of a date in the Gregorian calendar. A year that starts in March has its leap day last.
 fn days_from_civil(year: i64, month: u8, day: u8) -> i64 {
     let month = i64::from(month);
     let year = if month <= 2 { year - 1 } else { year };
@@ -217,7 +217,7 @@ fn days_from_civil(year: i64, month: u8, day: u8) -> i64 {
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
-/// The date so many days after 1970 began: year, month, day.
+/// The date this many days after 1970-01-01: year, month, day.
 fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let days = days.saturating_add(719_468);
     let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));

@@ -62,7 +62,7 @@ fn copies_hold_the_same_elements() {
     let at = bytes.windows(6).rposition(|w| w == b"g/x/c/").unwrap();
     bytes[at..][..3].copy_from_slice(b"g/y");
     std::fs::write(s.path().join("bad.zip"), bytes).unwrap();
-    s.zaro(&["copy", "@:/bad.zip", "@:/bad.zarr"]).fails(4, "another name for the entry");
+    s.zaro(&["copy", "@:/bad.zip", "@:/bad.zarr"]).fails(4, "local header differ");
     // Out of the archive again, one node of it, under another name.
     s.zaro(&[
         "copy",
@@ -96,7 +96,7 @@ fn in_place_only_documents_change() {
         .text();
     let want = values(&s, "@:/a.zarr", "g/x");
     s.zaro(&["copy", "@:/shards.zarr", "--in-place", "--zarr-format", "2"])
-        .fails(5, "V2 has no shards; zaro copy --zarr-format 2 to another place codes them anew");
+        .fails(5, "V2 has no shards; zaro copy --zarr-format 2 to another place re-encodes them");
     // What somebody left at the new keys is not taken for chunks.
     s.put("a.zarr/g/x/7/7", "left");
     s.zaro(&["copy", "@:/a.zarr", "--in-place", "--zarr-format", "2"]).fails(2, "7/7");
@@ -185,7 +185,7 @@ fn numbers_become_others_only_if_nothing_is_lost() {
     let two = [0i16, -9999].iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>();
     let extra = r#","dimension_names":["x"],"attributes":{"_FillValue":-9999}"#;
     s.array("m.zarr", &[2], "int16", "0", extra, &two);
-    s.zaro(&["copy", "@:/m.zarr", "@:/n.zarr", "--dtype", "uint8", "--clamp"]).fails(5, "stands for missing");
+    s.zaro(&["copy", "@:/m.zarr", "@:/n.zarr", "--dtype", "uint8", "--clamp"]).fails(5, "marks missing");
     s.zaro(&["copy", "@:/m.zarr", "@:/n.zarr", "--dtype", "int32", "--clamp"]).text();
 }
 

@@ -161,7 +161,7 @@ fn what_a_killed_conversion_left_is_replaced() {
     assert!(pixels.contains('3') && !pixels.contains('9'), "{pixels}");
     // One that is still at work, or may be elsewhere, and what it did not make.
     begun(std::process::id(), "");
-    store.zaro(&words).fails(6, "is at work here");
+    store.zaro(&words).fails(6, "is running here");
     begun(dead, " elsewhere");
     store.zaro(&words).fails(2, "--overwrite");
     for (file, text) in
@@ -169,7 +169,7 @@ fn what_a_killed_conversion_left_is_replaced() {
     {
         begun(dead, "");
         store.put(&format!("i.zarr/{file}"), text);
-        store.zaro(&words).fails(2, "other things");
+        store.zaro(&words).fails(2, "other files");
         assert!(store.file(&format!("i.zarr/{file}")).is_file());
     }
     // As an earlier version left it.

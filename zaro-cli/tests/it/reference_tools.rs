@@ -46,7 +46,7 @@ fn stat_counts_chunks_objects_and_bytes() {
     let text = s.zaro(&["ref", "stat", "@:/refs.json"]).text();
     assert!(text.contains("data/: 2 objects, 3 references, 4 B"), "{text}");
     assert!(text.lines().any(|l| l.split_whitespace().take(6).eq(["/a", "5", "4", "1", "1", "2"])), "{text}");
-    s.zaro(&["ref", "stat", "@:/data"]).fails(3, "no reference store");
+    s.zaro(&["ref", "stat", "@:/data"]).fails(3, "not a reference store");
 }
 
 #[test]

@@ -205,7 +205,7 @@ fn a_coordinate_above_what_is_copied_is_told_of() {
     let copy = elsewhere.file("part.zarr");
     let run = s.zaro(&["copy", "@", copy.to_str().unwrap(), "--path", "g", "--sel", "x=2:2"]);
     assert_eq!(run.code, 0, "{}", run.err);
-    assert!(run.err.contains("the coordinate /x lies above /g and was not copied"), "{}", run.err);
+    assert!(run.err.contains("the coordinate /x is above /g and was not copied"), "{}", run.err);
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn what_somebody_works_on_as_a_whole_is_not_changed_by_others() {
         &["copy", "@:/a.zarr/x", "@:/a.zarr/z"],
     ];
     for words in commands.iter().take(8) {
-        s.zaro(words).fails(6, "is at work here");
+        s.zaro(words).fails(6, "is running here");
         assert!(tree(&s.file("a.zarr")) == before, "{words:?}");
     }
     other.kill().unwrap();
@@ -183,7 +183,7 @@ fn an_append_of_which_nobody_was_told_is_not_made_again() {
     let mut run = Command::new(env!("CARGO_BIN_EXE_zaro"));
     let run = run.args(words).stdout(full).stderr(Stdio::null()).status().unwrap();
     assert!(!run.success() && length(&s) == 110);
-    s.zaro(&words).fails(6, "they are there, from 100 on");
+    s.zaro(&words).fails(6, "they are in the array, from 100 on");
     assert_eq!(length(&s), 110);
     // Then these are others.
     s.zaro(&words).text();
@@ -456,7 +456,7 @@ fn what_lies_in_a_zarr_that_is_worked_on_is_in_the_way_of_work_on_the_whole() {
         || tree(&s.file("a.zarr")).into_iter().filter(|(n, _)| !n.contains(".zaro")).collect::<Vec<_>>();
     let before = names();
     for whole in WHOLE {
-        s.zaro(whole).fails(6, "is at work here");
+        s.zaro(whole).fails(6, "is running here");
         assert!(names() == before, "{whole:?}");
     }
     // It is no whole Zarr for those who prove or publish it, but is read as before.
@@ -483,7 +483,7 @@ fn what_is_half_made_is_nothing_to_others() {
     let mut other = Command::new("sleep").arg("600").spawn().unwrap();
     std::fs::create_dir(s.file("a.zarr/new")).unwrap();
     journal(&s.file("a.zarr/new"), other.id());
-    s.zaro(&["copy", "@:/a.zarr", "--in-place", "--zarr-format", "2"]).fails(6, "is at work here");
+    s.zaro(&["copy", "@:/a.zarr", "--in-place", "--zarr-format", "2"]).fails(6, "is running here");
     other.kill().unwrap();
     other.wait().unwrap();
     s.zaro(&["copy", "@:/a.zarr", "--in-place", "--zarr-format", "2"]).fails(6, "unfinished");

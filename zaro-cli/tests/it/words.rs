@@ -75,8 +75,8 @@ fn a_missing_store_is_told_from_a_missing_node() {
     s.zaro(&["info", "@:/dtaa.zarr"]).fails(3, "/data.zarr\"?");
     s.zaro(&["info", "@:/none/data.zarr"]).fails(3, "none does not exist");
     std::fs::create_dir(s.file("empty")).unwrap();
-    s.zaro(&["read", "@:/empty", "a"]).fails(3, "there is no Zarr here");
-    s.zaro(&["resize", "@:/new.zarr", "a", "--shape", "3"]).fails(3, "there is no Zarr here");
+    s.zaro(&["read", "@:/empty", "a"]).fails(3, "no Zarr here");
+    s.zaro(&["resize", "@:/new.zarr", "a", "--shape", "3"]).fails(3, "no Zarr here");
     s.put("part.zarr/a/c/0", "x").put(
         "part.zarr/.zaro-journal.json",
         r#"{"journal":1,"operation":"copy","source":{"address":"old.zarr"}}"#,

@@ -1,9 +1,9 @@
-//! Inner chunks of a remote shard that are fetched before anybody asks for them.
+//! Read-ahead of inner chunks in remote shards.
 //!
-//! Who reads a shard window by window waits for a round trip each time, and all the rest of the shard may cost little more than one. Nobody
-//! knows how many windows will come. So the time that was waited for windows of a shard is an allowance: what can be fetched in as much
-//! time, at the pace that was seen, is fetched along with the next window, what lies nearest to it first. Who goes on is soon done with
-//! requests; who does not has waited twice as long at most.
+//! Reading a shard window by window costs a round trip each time, while the rest of the shard may cost little more than
+//! one. How many windows will follow is unknown. So the time spent waiting for windows of a shard becomes an allowance:
+//! whatever can be fetched in as much time, at the observed rate, is fetched along with the next window, nearest first.
+//! A reader that continues soon needs no more requests; one that stops has waited at most twice as long.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,39 +22,39 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::num;
 use crate::store::{ByteRange, GetOptions, Object};
 
-/// What comes sooner was at hand, or as good as that.
+/// Anything faster was cached, or as good as that.
 const AT_HAND: Duration = Duration::from_millis(1);
 
-/// A shard with more inner chunks is not gone through for each window.
+/// A shard with more inner chunks is not scanned for each window.
 const MAX_ENTRIES: u64 = 1 << 16;
 
-/// The longest request for what nobody asked for yet: several at once come sooner, and are decoded while others come.
+/// The largest read-ahead request: several concurrent ones arrive sooner, and are decoded meanwhile.
 const BLOCK: u64 = 8 << 20;
 
-/// What the windows of one shard cost so far.
+/// Cost of the windows of one shard so far.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    /// Time that was waited, less what was used to fetch ahead.
+    /// Time spent waiting, less the time used to read ahead.
     balance: Duration,
-    /// The shortest that a request took: the round trip.
+    /// The shortest request: the round trip.
     least: Option<Duration>,
-    /// Bytes a second, beyond the round trip.
+    /// Bytes per second, beyond the round trip.
     pace: u64,
-    /// Bytes that were fetched ahead.
+    /// Bytes read ahead.
     ahead: u64,
-    /// Whether all of the shard was.
+    /// Whether the whole shard was read ahead.
     whole: bool,
 }
 
 impl Ledger {
-    /// Notes that `bytes` took so long, `ahead` of which nobody had asked for.
+    /// Records that `bytes` took so long, `ahead` of which were read ahead.
     pub(super) fn note(&mut self, bytes: u64, ahead: u64, took: Duration) {
         if took < AT_HAND {
             return;
         }
         let least = self.least.map_or(took, |least| least.min(took));
         self.least = Some(least);
-        // A small difference is chance.
+        // A small difference is noise.
         let beyond = took.saturating_sub(least).max(took / 16);
         let per_second = |nanos: u128| u128::from(bytes).saturating_mul(1_000_000_000).checked_div(nanos);
         let pace = per_second(beyond.as_nanos()).and_then(|n| u64::try_from(n).ok()).unwrap_or_default();
@@ -66,7 +66,7 @@ impl Ledger {
         self.ahead = self.ahead.saturating_add(ahead);
     }
 
-    /// How many bytes may be fetched ahead of a shard of `size` bytes: each is only once, even if it was driven out since.
+    /// How many bytes of a shard of `size` bytes may be read ahead: each only once, even if it was evicted since.
     fn allowance(&self, size: u64) -> u64 {
         let bytes = u128::from(self.pace).saturating_mul(self.balance.as_nanos()) / 1_000_000_000;
         let left = if self.whole { 0 } else { size.saturating_sub(self.ahead) };
@@ -74,9 +74,9 @@ impl Ledger {
     }
 }
 
-/// Fetches what `inside` wants and more, and keeps it decoded; `false` if it is not time for that, and nothing was done.
+/// Fetches the inner chunks in `inside` and more, and caches them decoded; `false` if nothing was to be done.
 ///
-/// One does it at a time; others do without. What cannot be had is left to who asks for it.
+/// Only one task does this at a time; others go on without. Failures are left to the reads that need the bytes.
 pub(super) async fn fetch(
     reader: &Arc<Reader>,
     chain: &Arc<Chain>,
@@ -91,7 +91,7 @@ pub(super) async fn fetch(
     let allowance = ledger.allowance(size);
     let wanted: u64 = inside.runs.iter().map(|run| run.length).sum();
     let asked: u64 = inside.runs.iter().flat_map(|run| &run.items).map(|item| item.length).sum();
-    // Who wants the better part of it needs no help.
+    // A read of most of the shard needs no read-ahead.
     if asked == 0 || asked > size / 2 || allowance == 0 || !keeps(reader, chain, budget) {
         return Ok(false);
     }
@@ -108,7 +108,7 @@ pub(super) async fn fetch(
             let range = Some(ByteRange::span(run.offset, run.length));
             let ask = GetOptions { range, state: Some(&index.state), ..GetOptions::default() };
             let Some(Object { bytes, meta }) = reader.array.store.get_opts(key, ask).await? else {
-                return Err(Error::io("the shard vanished while it was read"));
+                return Err(Error::io("the shard was deleted while it was read"));
             };
             meta.check(Some(&index.state))?;
             compute(reader, move |reader| {
@@ -117,7 +117,7 @@ pub(super) async fn fetch(
             .await
         }
     };
-    // All are waited for: no job may have a part in the reader after this.
+    // Waits for all: no job may hold on to the reader after this.
     let done: Vec<Result<()>> =
         stream::iter(0..runs.len()).map(one).buffer_unordered(RUNS_IN_FLIGHT).collect().await;
     ledger.note(bytes, bytes.saturating_sub(wanted), began.elapsed());
@@ -126,7 +126,7 @@ pub(super) async fn fetch(
     done.into_iter().filter_map(Result::err).find(stops).map_or(Ok(true), Err)
 }
 
-/// Whether the inner chunks of a shard are kept when they are decoded, and all of them may be.
+/// Whether decoded inner chunks of a shard are cached, and all of them fit.
 fn keeps(reader: &Reader, chain: &Chain, budget: &Budget) -> bool {
     let Some(shard) = chain.shard() else { return false };
     let inner = shard.inner();
@@ -139,8 +139,8 @@ fn keeps(reader: &Reader, chain: &Chain, budget: &Budget) -> bool {
         && num::product(shard.counts()).is_ok_and(|n| n <= MAX_ENTRIES)
 }
 
-/// The inner chunks that are not kept, those nearest to `inside` first, about `most` bytes of them, and whether that is all. What cannot be right is left
-/// out.
+/// The inner chunks that are not cached, those nearest to `inside` first, about `most` bytes of them, and whether that
+/// is all. Invalid entries are left out.
 fn nearest(
     reader: &Reader,
     shard: &Shard,
@@ -176,7 +176,7 @@ fn nearest(
     (taken, whole)
 }
 
-/// Decodes and keeps the inner chunks of a run. What is damaged is left out: whoever wants it will be told.
+/// Decodes and caches the inner chunks of a run. Damaged ones are left out: a read of them reports the error.
 fn keep(reader: &Reader, chain: &Chain, index: &Indexed, name: &Key, run: &Run, bytes: &[u8]) -> Result<()> {
     let Some(inner) = chain.shard().map(Shard::inner) else { return Ok(()) };
     let size = inner.decoded().byte_size()?;

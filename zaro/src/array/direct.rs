@@ -1,4 +1,4 @@
-//! Reading from files and memory: the thread that decodes a chunk reads it.
+//! Reading from local stores (files and memory): the decoding thread itself reads the chunk.
 
 use std::cell::RefCell;
 
@@ -18,10 +18,10 @@ use crate::num;
 use crate::store::{Direct, DirectObject, ObjectMeta};
 use std::sync::Arc;
 
-/// How often a chunk is read again that was changed while it was read.
+/// How often a chunk is read again if it changed while it was read.
 pub(super) const AGAIN: usize = 2;
 
-/// What a thread keeps from chunk to chunk.
+/// Buffers that a thread reuses from chunk to chunk.
 #[derive(Default)]
 pub(super) struct ThreadBuffers {
     input: Vec<u8>,
@@ -32,12 +32,12 @@ thread_local! {
     static BENCH: RefCell<ThreadBuffers> = RefCell::default();
 }
 
-/// Runs `f` with this thread's memory. Nested calls get memory of their own: the thread may be helping out another
-/// chunk while it waits for parts of the first.
+/// Runs `f` with this thread's buffers. Nested calls get their own: the thread may work on another chunk while it waits
+/// for parts of the first.
 pub(super) fn with_bench<R>(f: impl FnOnce(&mut ThreadBuffers) -> R) -> R {
     let mut bench = BENCH.take();
     let out = f(&mut bench);
-    // Keep what chunks usually need, not what one monster needed.
+    // Keep what chunks usually need, not an unusually large buffer.
     if bench.input.len().max(bench.scratch.bytes()) < 64 << 20 {
         BENCH.set(bench);
     }
@@ -59,7 +59,7 @@ impl<'a> EncodedSource<'a> {
         }
     }
 
-    /// Whether all of it, or any part, comes with one read.
+    /// Whether all of it, or any part, takes a single read.
     fn is_one_read(&self) -> bool {
         match self {
             Self::Object { length, .. } => *length <= num::u64_of(Joining::PIECES.1),
@@ -77,7 +77,7 @@ impl<'a> EncodedSource<'a> {
     fn part(&self, offset: u64, length: u64) -> Result<Self> {
         if offset.checked_add(length).is_none_or(|end| end > self.length()) {
             return Err(Error::invalid(format!(
-                "bytes {offset}+{length} lie outside the {} bytes that are there",
+                "bytes {offset}+{length} lie outside the {} available bytes",
                 self.length()
             )));
         }
@@ -109,10 +109,10 @@ impl<'a> EncodedSource<'a> {
 }
 
 impl Reader {
-    /// Reads everything, on the threads of the current rayon pool.
+    /// Reads everything, on the current rayon pool.
     pub(super) fn direct(&self) -> Result<()> {
         let store = self.array.store.clone();
-        let Some(direct) = store.direct() else { return Err(Error::unsupported("the store is not at hand")) };
+        let Some(direct) = store.direct() else { return Err(Error::unsupported("the store has no direct access")) };
         let jobs = self.plan.jobs();
         if jobs == 1 {
             return self.chunk(direct, &self.plan.job(0));
@@ -120,7 +120,7 @@ impl Reader {
         (0..jobs).into_par_iter().try_for_each(|i| self.chunk(direct, &self.plan.job(i)))
     }
 
-    /// Places a chunk, once more if it was replaced meanwhile.
+    /// Places a chunk, and again if it was replaced meanwhile.
     fn chunk(&self, direct: &dyn Direct, job: &ChunkJob<'_>) -> Result<()> {
         for _ in 0..AGAIN {
             match self.chunk_once(direct, job) {
@@ -156,7 +156,7 @@ impl Reader {
             Some(object) => {
                 let source = EncodedSource::of(object.as_ref());
                 let done = self.encoded(&chain, source, &sels, &strides, name, Some(object.as_ref()));
-                // A file that is written in place was perhaps read half before and half after.
+                // A file written in place may have been read half before and half after.
                 let one_piece = chain.order().is_none() && is_one_piece(&chain.decoded().shape, &job.sels);
                 let in_parts =
                     !source.is_one_read() || !one_piece && is_partial(&chain.decoded().shape, &job.sels);
@@ -170,9 +170,9 @@ impl Reader {
         done.map_err(|e| e.with_key(&key))
     }
 
-    /// Places what is wanted of an encoded chunk. `sels` are in the order of [`permuted`].
+    /// Places the selected part of an encoded chunk. `sels` are in the order of [`permuted`].
     ///
-    /// `name` is that of the chunk in the cache; `top` is the object if the chunk is all of it, whose index may be kept.
+    /// `name` is the cache key of the chunk; `top` is the object if it is the whole chunk, whose index may be cached.
     fn encoded(
         &self,
         chain: &Chain,
@@ -184,7 +184,7 @@ impl Reader {
     ) -> Result<()> {
         if let Some(shard) = chain.shard() {
             let index = self.index(shard, source, name.as_ref(), top)?;
-            // Inner chunks that are kept are found when their turn comes.
+            // Cached inner chunks are looked up when they are placed.
             let never = |_: &InnerChunks, _: &super::runs::RunItem| Ok(false);
             let inside = self.inside_shard(
                 shard,
@@ -206,8 +206,8 @@ impl Reader {
         })
     }
 
-    /// Places what is wanted of an uncompressed chunk without reading all of it; `false` if it is not one, or if all of
-    /// it has to be read, and nothing was done.
+    /// Places the selected part of an uncompressed chunk without reading all of it; `false` if it is compressed, or all
+    /// of it has to be read, and nothing was done.
     fn plain(
         &self,
         chain: &Chain,
@@ -242,7 +242,7 @@ impl Reader {
         Ok(true)
     }
 
-    /// Places what is wanted of an encoded chunk, or a shard, that is in memory. `sels` are in the order of [`permuted`].
+    /// Places the selected part of an encoded chunk or shard in memory. `sels` are in the order of [`permuted`].
     pub(super) fn in_memory(
         &self,
         chain: &Chain,
@@ -253,7 +253,7 @@ impl Reader {
         self.encoded(chain, EncodedSource::Bytes(bytes), sels, strides, None, None)
     }
 
-    /// Places what is wanted of the inner chunks of a shard.
+    /// Places the selected parts of the inner chunks of a shard.
     fn shard(
         &self,
         chain: &Chain,
@@ -265,7 +265,7 @@ impl Reader {
     ) -> Result<()> {
         let inner = shard.inner();
         let at_hand = matches!(source, EncodedSource::Bytes(_));
-        // Uncompressed inner chunks of which a part is wanted, and shards within shards, are read in parts.
+        // Partially selected uncompressed inner chunks, and nested shards, are read in parts.
         let in_parts = |run: &Run| {
             let partial =
                 || run.items.first().is_some_and(|i| is_partial(&inner.decoded().shape, &inside.sels(i)));
@@ -309,7 +309,7 @@ impl Reader {
         let size = num::u64_of(shard.index_size());
         let offset = if shard.index_at_end() {
             source.length().checked_sub(size).ok_or_else(|| {
-                Error::invalid(format!("the shard has {} bytes, its index alone {size}", source.length()))
+                Error::invalid(format!("the shard has {} bytes, but its index alone needs {size}", source.length()))
             })?
         } else {
             0

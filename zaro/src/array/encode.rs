@@ -1,4 +1,4 @@
-//! Chunks as they are to be stored: what is written to one, encoded, with what stays of its old content.
+//! Encodes chunks for writing, merging new elements with old content where needed.
 
 use std::cell::RefCell;
 
@@ -18,7 +18,7 @@ use crate::meta::grid::ChunkAxis;
 use crate::num;
 use crate::store::{Condition, Direct, Put};
 
-/// A piece of an encoded chunk, where it is.
+/// A piece of an encoded chunk.
 pub(super) enum Piece<'a> {
     Owned(Vec<u8>),
     Borrowed(&'a [u8]),
@@ -33,7 +33,7 @@ impl AsRef<[u8]> for Piece<'_> {
     }
 }
 
-/// How many bytes the pieces have together.
+/// The total length of the pieces.
 fn length(pieces: &[Piece<'_>]) -> u64 {
     pieces.iter().map(|p| num::u64_of(p.as_ref().len())).sum()
 }
@@ -54,22 +54,22 @@ pub(super) fn put_pieces(
     direct.put(key, &parts, when)
 }
 
-/// What is to become of one chunk, as far as it can be told without its old content.
+/// The new state of a chunk, as far as it is known without its old content.
 pub(super) enum NewChunk {
-    /// Nothing but fill value: not stored.
+    /// Only fill value: not stored.
     Absent,
     /// The encoded chunk.
     Encoded(Vec<u8>),
-    /// The encoded chunk, which lies in the slab as it is.
+    /// The encoded chunk, which is a slice of the caller's slab.
     Given(Bytes),
-    /// Parts of the old content stay.
+    /// Parts of the old content remain.
     Mixed,
     /// Inner chunks.
     Shard {
         parts: Vec<Vec<ChunkPart>>,
-        /// Those that are touched: number in the shard, combination of `parts`, what becomes of it.
+        /// The touched ones: number in the shard, combination of `parts`, new state.
         touched: Vec<(u64, u64, NewChunk)>,
-        /// Whether inner chunks that are not touched lie outside the array.
+        /// Whether all untouched inner chunks lie outside the array.
         whole: bool,
     },
 }
@@ -85,12 +85,12 @@ impl NewChunk {
     }
 }
 
-/// Memory that a thread reuses from chunk to chunk.
+/// Buffers that a thread reuses from chunk to chunk.
 #[derive(Default)]
 struct EncodeBuffers {
     chunk: Vec<u8>,
     scratch: Scratch,
-    /// What a chunk was encoded to that has been put.
+    /// Memory of an encoded chunk that has been put.
     encoded: Vec<u8>,
 }
 
@@ -106,7 +106,7 @@ fn with_bench<R>(f: impl FnOnce(&mut EncodeBuffers) -> R) -> R {
     out
 }
 
-/// Keeps the memory of an encoded chunk that has been put for the next.
+/// Reuses the memory of an encoded chunk that has been put.
 pub(super) fn recycle(fresh: NewChunk) {
     if let NewChunk::Encoded(bytes) = fresh {
         with_bench(|bench| bench.encoded = bytes);
@@ -114,7 +114,7 @@ pub(super) fn recycle(fresh: NewChunk) {
 }
 
 impl Writer {
-    /// Encodes what does not depend on old content of a chunk of the plan.
+    /// Encodes the part of a planned chunk that does not depend on old content.
     pub(super) fn prepare_job(
         &self,
         chain: &Chain,
@@ -122,8 +122,8 @@ impl Writer {
         sels: &[&Sel],
         strides: &[usize],
     ) -> Result<NewChunk> {
-        // What lies beyond the array as we know it may by now belong to somebody who made it longer. So a chunk on the
-        // border is changed, not replaced, unless nobody else can have written to it.
+        // Elements beyond the array as we know it may meanwhile belong to somebody who appended. So a chunk at the edge
+        // is updated, not replaced, unless there is no other writer.
         let within = if self.options.assume_empty || self.options.single_writer {
             inside(&self.array.meta, job)
         } else {
@@ -135,19 +135,19 @@ impl Writer {
         self.prepare(chain, sels, strides, &within)
     }
 
-    /// Encodes, on the calling thread, what is written to the one chunk that all of it goes to.
+    /// Encodes the values of a single-chunk write, on the calling thread.
     pub(super) fn encode_one(&mut self, chain: &Chain) -> Result<NewChunk> {
         self.serial = true;
         if self.plan.jobs() != 1 {
-            return Err(Error::usage("a part of one chunk was to be written, not of several"));
+            return Err(Error::usage("the selection must lie within one chunk"));
         }
         let job = self.plan.job(0);
         let (sels, strides) = permuted(chain, &job.sels, &self.plan.strides);
         self.prepare_job(chain, &job, &sels, &strides)
     }
 
-    /// Encodes what does not depend on old content. `within` says how much of the chunk lies inside the array;
-    /// everything is in the order of [`permuted`].
+    /// Encodes what does not depend on old content. `within` is the part of the chunk inside the array; everything is
+    /// in the order of [`permuted`].
     fn prepare(&self, chain: &Chain, sels: &[&Sel], strides: &[usize], within: &[u64]) -> Result<NewChunk> {
         let whole = sels.iter().zip(within).all(|(sel, n)| sel.is_all(*n));
         let Some(shard) = chain.shard() else {
@@ -193,7 +193,7 @@ impl Writer {
         Ok(NewChunk::Shard { parts, touched, whole })
     }
 
-    /// Encodes a chunk of which nothing old stays.
+    /// Encodes a chunk without any old content.
     fn encode(&self, chain: &Chain, sels: &[&Sel], strides: &[usize]) -> Result<NewChunk> {
         let repr = chain.viewed();
         if repr.data_type.is_variable() {
@@ -225,7 +225,7 @@ impl Writer {
         };
         with_bench(|bench| {
             let mut encoded = std::mem::take(&mut bench.encoded);
-            // What is stored as it is need not be copied twice.
+            // What is stored as is need not be copied twice.
             let as_is = chain.stores_as_is();
             let absent = if as_is {
                 encoded.resize(size, 0);
@@ -246,7 +246,7 @@ impl Writer {
         })
     }
 
-    /// The encoded chunk, given its old content; `None` if it is nothing but fill value.
+    /// The encoded chunk, given its old content; `None` if it is only fill value.
     pub(super) fn finish<'b>(
         &'b self,
         chain: &Chain,
@@ -309,7 +309,7 @@ impl Writer {
         Ok(Some(pieces))
     }
 
-    /// A chunk of which parts stay: decoded, changed, encoded.
+    /// A chunk with remaining old content: decoded, changed, encoded.
     fn mix(
         &self,
         chain: &Chain,
@@ -376,7 +376,7 @@ impl Writer {
     }
 }
 
-/// An encoded chunk that is nothing but fill value.
+/// An encoded chunk of only fill value.
 pub(super) fn filled(chain: &Chain) -> Result<Vec<u8>> {
     let repr = chain.viewed();
     if repr.data_type.is_variable() {
@@ -387,7 +387,7 @@ pub(super) fn filled(chain: &Chain) -> Result<Vec<u8>> {
     chain.encode_fixed(&chunk)
 }
 
-/// Moves views `by` heaps on.
+/// Shifts the heap numbers of views by `by`.
 pub(super) fn shift_views(views: &mut [u8], by: u32) -> Result<()> {
     for v in views.chunks_exact_mut(VIEW_SIZE) {
         let (heap, length, offset) = split_view(v).ok_or_else(|| Error::invalid("a broken view"))?;
@@ -405,13 +405,13 @@ fn fill(chunk: &mut [u8], element: &[u8]) {
     }
 }
 
-/// Whether a chunk is the same element over and over, compared as bits.
+/// Whether a chunk is the same element repeated, compared bitwise.
 fn is_fill(chunk: &[u8], element: &[u8]) -> bool {
-    // If the first element is the fill value and each equals the one before it, all are.
+    // If the first element is the fill value and each equals its predecessor, all are.
     let shifted = chunk.get(element.len()..).unwrap_or_default();
     chunk.starts_with(element)
         && chunk.get(..shifted.len()).is_some_and(|start| {
-            // Most chunks differ early; do not begin with a long comparison.
+            // Most chunks differ early, so do not start with a long comparison.
             let near = shifted.len().min(4096);
             start.get(..near) == shifted.get(..near) && start == shifted
         })

@@ -1,7 +1,7 @@
-//! Chunks, above all shards, whose elements come bit by bit, from many threads, and are encoded as they come.
+//! Builds chunks, above all shards, from elements that arrive in parts from many threads, encoding them on arrival.
 //!
-//! What a shard is made of need never be in memory at once, only what it is encoded to. So a copy keeps to the memory
-//! that is near the processor: a part is decoded, cut and encoded by one thread before it begins the next.
+//! A shard is never in memory decoded, only encoded. So a copy stays within the processor's cache: a part is decoded,
+//! cut and encoded by one thread before it starts the next.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,18 +13,19 @@ use crate::codec::chain::Chain;
 use crate::error::{Error, Result};
 use crate::store::Condition;
 
-/// A new chunk that is being gathered.
+/// A new chunk being assembled.
 pub(crate) struct Gathering {
     array: Array,
     options: WriteOptions,
     chain: Arc<Chain>,
     key: String,
-    /// Inner chunks by their number in the shard; of a chunk without any, itself.
+    /// Inner chunks by their number in the shard; a chunk without inner chunks counts as one.
     parts: Mutex<Vec<(u64, u64, NewChunk)>>,
 }
 
 impl Array {
-    /// Begins the chunk at `index` of the grid. What it held is replaced, so [all of it](Gathering::add) must come.
+    /// Starts the chunk at `index` of the grid. Its old content is replaced, so [all of it](Gathering::add) must be
+    /// added.
     pub(crate) fn gather(&self, index: &[u64], options: &WriteOptions) -> Result<Gathering> {
         let chain = self.inner.chain_at(index).map_err(|e| self.named(e))?;
         let key = self.inner.chunk_key(index);
@@ -33,7 +34,8 @@ impl Array {
 }
 
 impl Gathering {
-    /// Adds elements: whole inner chunks, or what the array has of them; all at once, if there are none. Encodes them on the calling thread.
+    /// Adds elements: whole inner chunks, up to the edge of the array, or the whole chunk if there are none. Encodes
+    /// them on the calling thread.
     pub(crate) fn add(&self, selection: &Selection, values: Values) -> Result<()> {
         let add = || {
             let mut writer = Writer::new(&self.array.inner, selection, values, &self.options)?;
@@ -42,7 +44,7 @@ impl Gathering {
                 whole => vec![(0, 0, whole)],
             };
             if touched.iter().any(|(_, _, fresh)| fresh.needs_old()) {
-                return Err(Error::usage("a part of an inner chunk was to be written"));
+                return Err(Error::usage("the selection must consist of whole inner chunks"));
             }
             self.parts.lock().unwrap_or_else(PoisonError::into_inner).extend(touched);
             Ok(())
@@ -50,10 +52,10 @@ impl Gathering {
         add().map_err(|e: Error| self.array.named(e.with_key(&self.key)))
     }
 
-    /// Puts the chunk into a store at hand.
+    /// Puts the chunk into a local store.
     pub(crate) fn put_at_hand(&self) -> Result<()> {
         let inner = &self.array.inner;
-        let direct = inner.store.direct().ok_or_else(|| Error::unsupported("the store is not at hand"))?;
+        let direct = inner.store.direct().ok_or_else(|| Error::unsupported("the store has no direct access"))?;
         inner.generation.fetch_add(1, Ordering::AcqRel);
         let put = self.encoded(|pieces| put_pieces(direct, &self.key, pieces, &Condition::Always));
         inner.generation.fetch_add(1, Ordering::AcqRel);
@@ -75,7 +77,7 @@ impl Gathering {
         put.map(drop).map_err(|e| self.array.named(e.with_key(&self.key)))
     }
 
-    /// Hands the encoded chunk to `then`, unless it is nothing but fill value.
+    /// Passes the encoded chunk to `then`, unless it is only fill value.
     fn encoded<T>(&self, then: impl FnOnce(&[Piece<'_>]) -> Result<T>) -> Result<Option<T>> {
         let encode = || {
             let mut touched = std::mem::take(&mut *self.parts.lock().unwrap_or_else(PoisonError::into_inner));

@@ -1,9 +1,9 @@
-//! Assembly: chunks to slabs.
+//! Reading and writing arrays: assembles chunks into slabs, and splits slabs into chunks.
 //!
 //! A read cuts its [`Selection`] at chunk borders (`select.rs`), and for each chunk — or each inner chunk of a shard —
-//! fetches the bytes, decodes them and places the elements into the answer ([`place`](self)). Files and memory are
-//! read by the thread that decodes ([`direct`](self)); remote stores are fetched ahead, bounded in bytes, and decoded
-//! by the same threads ([`remote`](self)).
+//! fetches the bytes, decodes them and places the elements into the output ([`place`](self)). Local stores are read by
+//! the decoding thread ([`direct`](self)); remote stores are fetched ahead, within a memory budget, and decoded by the
+//! same threads ([`remote`](self)).
 
 mod ahead;
 mod direct;
@@ -52,30 +52,30 @@ use crate::store::SharedStore;
 use crate::store::StoreExt as _;
 use crate::task::Task;
 
-/// What a missing chunk means.
+/// How to treat missing chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Missing {
-    /// The fill value, as Zarr has it.
+    /// Read them as fill value, as Zarr specifies.
     #[default]
     Fill,
-    /// An error: for arrays that are known to be complete.
+    /// Return an error: for arrays that are known to be complete.
     Error,
 }
 
-/// How to read.
+/// Options of a read.
 #[derive(Debug, Clone, Default, derive_setters::Setters)]
 #[setters(prefix = "with_")]
 #[non_exhaustive]
 pub struct ReadOptions {
-    /// The order of the answer.
+    /// The order of the elements returned.
     pub order: Order,
-    /// What a missing chunk means.
+    /// How to treat missing chunks.
     pub missing: Missing,
-    /// How it is watched, in bytes of the answer, and stopped.
+    /// Progress, in bytes returned, and cancellation.
     pub task: Task,
 }
 
-/// An array, open for reading. Cheap to clone; clones share their caches.
+/// An open array. Cheap to clone; clones share their caches.
 #[derive(Debug, Clone)]
 pub struct Array {
     inner: Arc<ArrayInner>,
@@ -84,36 +84,37 @@ pub struct Array {
 #[derive(Debug)]
 struct ArrayInner {
     store: SharedStore,
-    /// The node's key form: `""` or `a/b`.
+    /// The node's path as a key: `""` or `a/b`.
     path: String,
     meta: ArrayMeta,
     findings: Vec<Finding>,
     strict: bool,
     context: Context,
-    /// Whose everything is that is kept for this array.
+    /// Owner of this array's cache entries.
     owner: u64,
-    /// The chain for the most common chunk shape, with that shape.
+    /// The codec chain for the most common chunk shape, with that shape.
     chain: Arc<Chain>,
-    /// Chains for other chunk shapes.
+    /// Codec chains for other chunk shapes.
     chains: RwLock<HashMap<Vec<u64>, Arc<Chain>>>,
-    /// Counts the writes through this array and its clones, so that what was kept before one is not used after it.
+    /// Counts the writes through this array and its clones, so that older cache entries are not used afterwards.
     generation: AtomicU64,
-    /// How many indexes of shards were read: the number of the next one.
+    /// Counts the shard indexes read: the number of the next one.
     numbers: AtomicU64,
-    /// Chunks of which a sliver was asked for once; see [`ArrayInner::worth_keeping`].
+    /// Chunks of which a small part was read once; see [`ArrayInner::worth_keeping`].
     touched: Mutex<HashSet<(u64, u64)>>,
-    /// What is known of a V2 array's separator: see [`ArrayInner::separator`].
+    /// What is known about a V2 array's separator: see [`ArrayInner::separator`].
     separator: AtomicU8,
-    /// Whether a chunk was missing in a store far away.
+    /// Whether a chunk was missing in a remote store.
     missed: AtomicBool,
-    /// Writes through this array and its clones, if others may know it.
+    /// Writes through this array and its clones, unless it is private to this process.
     writers: Option<Arc<Writers>>,
 }
 
 impl Array {
-    /// An array from its metadata. Its codecs are built and checked here.
+    /// Creates an array from its metadata. Its codecs are built and checked here.
     ///
-    /// `path` is the node's key form, `context` has the threads, and the memory for what is kept and in flight.
+    /// `path` is the node's path as a key; `context` provides the threads, and the memory for caches and requests in
+    /// flight.
     pub fn new(
         store: SharedStore,
         path: &str,
@@ -129,7 +130,7 @@ impl Array {
         let shape = meta.grid.chunk_shape(&vec![0; meta.shape.len()]).unwrap_or_else(|| meta.grid.largest());
         let chain = Arc::new(build(&meta, shape, strict).map_err(named)?);
         if meta.data_type.is_variable() && chain.any_shard().is_none() {
-            // A few bytes may say that a chunk holds millions of empty texts, and each takes a place.
+            // A few bytes may claim that a chunk holds millions of empty strings, each of which takes memory.
             let least = chain.decoded().byte_size()?;
             if least > context.memory().max(DEFAULT_MEMORY) {
                 return Err(named(
@@ -175,13 +176,13 @@ impl Array {
         &self.inner.meta
     }
 
-    /// Its extents.
+    /// Its shape.
     #[must_use]
     pub fn shape(&self) -> &[u64] {
         &self.inner.meta.shape
     }
 
-    /// What was irregular about its metadata.
+    /// Irregularities in its metadata.
     #[must_use]
     pub fn findings(&self) -> &[Finding] {
         &self.inner.findings
@@ -193,7 +194,7 @@ impl Array {
         &self.inner.chain
     }
 
-    /// What it is read and written with.
+    /// The context it is read and written with.
     #[must_use]
     pub fn context(&self) -> &Context {
         &self.inner.context
@@ -206,7 +207,7 @@ impl Array {
         Self::new(inner.store.clone(), &inner.path, inner.meta.clone(), mode, inner.findings.clone(), context)
     }
 
-    /// The store it is read from.
+    /// Its store.
     #[must_use]
     pub fn store(&self) -> &SharedStore {
         &self.inner.store
@@ -220,23 +221,23 @@ impl Drop for ArrayInner {
 }
 
 impl ArrayInner {
-    /// The name of what is kept of a chunk, in the state it had before the writes that came after `generation`: of the inner
-    /// chunk at `offset`, by the number of the index that says so; of the chunk itself, with zeros.
+    /// The cache key of a chunk, in its state before the writes after `generation`: of the inner chunk at `offset`,
+    /// with the number of the index that says so; of the chunk itself, with zeros.
     fn key(&self, generation: u64, chunk: u64, index: u64, offset: u64) -> Key {
         Key { owner: self.owner, part: [generation, chunk, index, offset] }
     }
 
-    /// Whether to keep a decoded chunk of which `wanted` of `all` elements were asked for.
+    /// Whether to cache a decoded chunk of which `wanted` of `all` elements were read.
     ///
-    /// A good part of a chunk is followed by other parts more often than not. A sliver, such as one plane, is kept only
-    /// when the chunk is met again, unless it has to be fetched from afar: who goes through an array plane by plane decodes each chunk twice, and who looks
-    /// at single planes does not pay for keeping what is never used.
+    /// If a good part of a chunk is read, other parts usually follow. A small part, such as one plane, is cached only
+    /// when the chunk is read again, unless it comes from a remote store: reading an array plane by plane decodes each
+    /// chunk twice, and reading single planes does not pay for caching what is never used.
     fn worth_keeping(&self, id: (u64, u64), wanted: u64, all: u64) -> bool {
         const REMEMBERED: usize = 1 << 16;
         if wanted.saturating_mul(16) >= all || self.store.is_remote() {
             return true;
         }
-        // Another thread at it, perhaps one that a fork has left behind: not worth waiting for.
+        // Held by another thread, perhaps left locked by a fork: not worth waiting for.
         let Ok(mut touched) = self.touched.try_lock() else { return false };
         if touched.len() >= REMEMBERED {
             touched.clear();
@@ -244,7 +245,7 @@ impl ArrayInner {
         !touched.insert(id)
     }
 
-    /// The chain for the chunk at `index`.
+    /// The codec chain for the chunk at `index`.
     fn chain_at(&self, index: &[u64]) -> Result<Arc<Chain>> {
         let shape = self
             .meta
@@ -254,8 +255,8 @@ impl ArrayInner {
         if shape == self.chain.decoded().shape {
             return Ok(self.chain.clone());
         }
-        // Read by many threads at once; who cannot look builds one for itself, so that a lock which a fork has left behind
-        // holds nobody up.
+        // Read concurrently by many threads; if locked, the thread builds its own, so that a lock left behind by a fork
+        // blocks nobody.
         if let Some(chain) = self.chains.try_read().ok().and_then(|chains| chains.get(&shape).cloned()) {
             return Ok(chain);
         }

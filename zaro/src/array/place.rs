@@ -1,15 +1,15 @@
-//! Decoded elements into the answer.
+//! Copies decoded elements into the output buffer.
 //!
-//! The only place where several threads write into one buffer, and so the only `unsafe` of the array layer.
+//! The only code where several threads write into one buffer, and so the only `unsafe` of the array layer.
 //!
-//! **Why it is sound.** An [`Output`] owns its memory from allocation until it is turned back into a `Vec`, or holds the buffer
-//! it is in, or has borrowed it from somebody who waits until it is dropped ([`Output::lend`]). To get at the memory needs it by
-//! value; while it is shared, nobody holds a reference into it except inside [`Output::window`], see below.
-//! Every write goes through [`StridedCopy::copy`], [`StridedCopy::fill`] or [`Output::window`]; each first computes the lowest and
-//! highest byte it will touch, on both sides, and refuses if either leaves its buffer. Two threads never write the
-//! same byte: a read cuts the selection at chunk borders, each position of the answer belongs to exactly one position
-//! of the array, each of those to exactly one chunk, and each chunk is placed by one thread. (Even if that were
-//! violated by a bug, the bytes are plain data and are not read before all writers are done.)
+//! **Why it is sound.** An [`Output`] owns its memory from allocation until it is turned back into a `Vec`, or owns the
+//! buffer it points into, or has borrowed it from a caller that waits until it is dropped ([`Output::lend`]). Access to
+//! the memory takes it by value; while it is shared, nobody holds a reference into it except inside [`Output::window`],
+//! see below. Every write goes through [`StridedCopy::copy`], [`StridedCopy::fill`] or [`Output::window`]; each first
+//! computes the lowest and highest byte it will touch, on both sides, and refuses if either is outside its buffer. Two
+//! threads never write the same byte: a read cuts the selection at chunk borders, each position of the output belongs
+//! to exactly one position of the array, each of those to exactly one chunk, and each chunk is placed by one thread.
+//! (Even if that were violated by a bug, the bytes are plain data and are not read before all writers are done.)
 #![allow(unsafe_code, reason = "see the module's proof")]
 #![allow(clippy::as_conversions, reason = "offsets were checked to lie inside a buffer, so they fit isize")]
 
@@ -21,7 +21,7 @@ use super::select::Sel;
 use crate::error::{Error, Result};
 use crate::num;
 
-/// The answer while it is being filled, by many threads.
+/// The output buffer while it is filled by many threads.
 #[derive(Debug)]
 pub(crate) struct Output {
     ptr: *mut u8,
@@ -29,14 +29,14 @@ pub(crate) struct Output {
     memory: BufferOwner,
 }
 
-/// Whose the memory is.
+/// Who owns the memory.
 #[derive(Debug)]
 enum BufferOwner {
-    /// Ours, and began as zeros.
+    /// Allocated here, as zeros.
     Ours,
-    /// That of a buffer we hold.
+    /// A buffer we own.
     Held(Box<dyn Any + Send + Sync>),
-    /// Lent; the lender waits until this is dropped.
+    /// Borrowed; the lender waits until this is dropped.
     Lent { _until: mpsc::Sender<()> },
 }
 
@@ -46,7 +46,7 @@ unsafe impl Send for Output {}
 unsafe impl Sync for Output {}
 
 impl Output {
-    /// `len` zero bytes; an error if the machine does not have them.
+    /// `len` zero bytes; an error if allocation fails.
     pub(crate) fn zeroed(len: usize) -> Result<Self> {
         if len == 0 {
             return Ok(Self { ptr: std::ptr::NonNull::dangling().as_ptr(), len, memory: BufferOwner::Ours });
@@ -61,9 +61,9 @@ impl Output {
         Ok(Self { ptr, len, memory: BufferOwner::Ours })
     }
 
-    /// Over a buffer that it holds until it is [given back](Output::into_owner), and which must be `len` bytes long.
+    /// Uses a buffer that it owns until it is [returned](Output::into_owner), and which must be `len` bytes long.
     ///
-    /// The buffer lies in a box, so it does not move, and nobody else asks for its bytes before this is taken apart.
+    /// The buffer is boxed, so it does not move, and nobody else accesses its bytes before this is taken apart.
     pub(crate) fn owning<B: AsMut<[u8]> + Send + Sync + 'static>(buffer: B, len: usize) -> Result<Self> {
         let mut buffer = Box::new(buffer);
         let bytes: &mut [u8] = (*buffer).as_mut();
@@ -81,13 +81,13 @@ impl Output {
         }
     }
 
-    /// Lends `buffer` to `f`, and waits until the `Output` is dropped that `f` got, wherever that is.
+    /// Lends `buffer` to `f`, and waits until the `Output` passed to `f` is dropped, wherever that is.
     pub(crate) fn lend<R>(buffer: &mut [u8], f: impl FnOnce(Self) -> R) -> R {
         /// Waits also if `f` panics: others may still be writing.
         struct Wait(mpsc::Receiver<()>);
         impl Drop for Wait {
             fn drop(&mut self) {
-                // Nothing is ever sent: it ends when the sender is gone.
+                // Nothing is ever sent: it returns when the sender is dropped.
                 let _ = self.0.recv();
             }
         }
@@ -104,7 +104,7 @@ impl Output {
         if self.len == len {
             return Ok(self);
         }
-        Err(Error::usage(format!("the answer has {len} bytes, the buffer {}", self.len)))
+        Err(Error::usage(format!("the result has {len} bytes, the buffer {}", self.len)))
     }
 
     /// Whether untouched bytes are zero.
@@ -123,12 +123,12 @@ impl Output {
         unsafe { Vec::from_raw_parts(this.ptr, this.len, this.len) }
     }
 
-    /// Lets `f` write bytes `at .. at + len` of the answer.
+    /// Lets `f` write bytes `at .. at + len` of the output.
     ///
-    /// Only for a chunk whose place in the answer is exactly that run, so that no other thread touches it.
+    /// Only for a chunk whose place in the output is exactly that run, so that no other thread touches it.
     pub(crate) fn window<R>(&self, at: usize, len: usize, f: impl FnOnce(&mut [u8]) -> R) -> Result<R> {
         if at.checked_add(len).is_none_or(|end| end > self.len) {
-            return Err(Error::invalid("a chunk lies outside the answer"));
+            return Err(Error::invalid("a chunk lies outside the result"));
         }
         // SAFETY: in bounds by the check; exclusive by the module's proof.
         Ok(f(unsafe { std::slice::from_raw_parts_mut(self.ptr.add(at), len) }))
@@ -149,11 +149,11 @@ impl Drop for Output {
 
 fn too_large(len: usize) -> Error {
     Error::usage(format!(
-        "the answer would take {len} bytes, which this machine does not have; read a part of it"
+        "the result would take {len} bytes, more memory than this machine has; read a part of it"
     ))
 }
 
-/// Asks for huge pages below a large answer: half of the cost of filling fresh memory is page faults.
+/// Requests huge pages for a large output: half of the cost of filling fresh memory is page faults.
 fn advise_huge(ptr: *mut u8, len: usize) {
     #[cfg(target_os = "linux")]
     {
@@ -175,7 +175,7 @@ struct Loop {
     dst: isize,
 }
 
-/// A copy between strided places, ready to run.
+/// A copy between strided layouts, ready to run.
 #[derive(Debug)]
 pub(crate) struct StridedCopy {
     /// Regular loops, outermost first.
@@ -192,7 +192,7 @@ pub(crate) struct StridedCopy {
 }
 
 impl StridedCopy {
-    /// From a C-ordered chunk of `shape` to an answer with `strides` bytes between neighbours in each dimension.
+    /// From a C-ordered chunk of `shape` to an output with these byte `strides`.
     pub(crate) fn new(shape: &[u64], sels: &[&Sel], strides: &[usize], size: usize) -> Result<Self> {
         let mut nest = Self {
             loops: Vec::with_capacity(sels.len()),
@@ -213,7 +213,7 @@ impl StridedCopy {
         Ok(nest)
     }
 
-    /// The copy the other way: from the answer's side to the chunk's.
+    /// The reverse copy: from the output's side to the chunk's.
     pub(crate) fn inverse(mut self) -> Self {
         std::mem::swap(&mut self.src, &mut self.dst);
         std::mem::swap(&mut self.src_range, &mut self.dst_range);
@@ -236,7 +236,7 @@ impl StridedCopy {
                     return Ok(());
                 };
                 let s0 = i128::from(*start).saturating_mul(step);
-                // A lone position goes nowhere, however long the stride.
+                // A single position does not move, however long the stride.
                 let by = if last == 0 { 0 } else { i128::from(*by).saturating_mul(step) };
                 let d0 = i128::from(*dst).saturating_mul(stride);
                 widen(&mut self.src_range, s0, s0.saturating_add(by.saturating_mul(i128::from(last))));
@@ -266,7 +266,7 @@ impl StridedCopy {
         Ok(())
     }
 
-    /// Drops and joins loops, and orders them so that the answer is written forwards.
+    /// Drops and merges loops, and orders them so that the output is written forwards.
     fn tidy(&mut self) {
         self.loops.retain(|l| l.count != 1);
         self.loops.sort_by_key(|l| std::cmp::Reverse(l.dst));
@@ -282,8 +282,8 @@ impl StridedCopy {
                 _ => joined.push(l),
             }
         }
-        // A transposing copy reads along one dimension and writes along another: make those two the innermost, so
-        // that they can be done in tiles.
+        // A transposing copy reads along one dimension and writes along another: make those two the innermost, so that
+        // they can be done in tiles.
         let size = self.size as isize;
         if let Some((last, rest)) = joined.split_last()
             && last.src != size
@@ -304,7 +304,7 @@ impl StridedCopy {
         }
     }
 
-    /// Copies from `src` into the answer.
+    /// Copies from `src` into the output.
     pub(crate) fn copy(&self, src: &[u8], out: &Output) -> Result<()> {
         if self.empty || self.size == 0 {
             return Ok(());
@@ -314,12 +314,12 @@ impl StridedCopy {
 
     /// Copies from `src` into `dst`.
     pub(crate) fn copy_into(&self, src: &[u8], dst: &mut [u8]) -> Result<()> {
-        // Gone before the borrow ends.
+        // Dropped before the borrow ends.
         let out = Output { ptr: dst.as_mut_ptr(), len: dst.len(), memory: BufferOwner::Held(Box::new(())) };
         self.copy(src, &out)
     }
 
-    /// Copies from `src` into the answer, `by` bytes further on than the selection says.
+    /// Copies from `src` into the output, `by` bytes after the selected place.
     fn copy_to(&self, src: &[u8], out: &Output, by: isize) -> Result<()> {
         let to = (self.dst_range.0 + by as i128, self.dst_range.1 + by as i128);
         Self::check(self.src_range, src.len(), "decoded bytes")?;
@@ -332,7 +332,7 @@ impl StridedCopy {
         Ok(())
     }
 
-    /// Fills the answer with one element.
+    /// Fills the output with one element.
     pub(crate) fn fill(&self, element: &[u8], out: &Output) -> Result<()> {
         if self.empty || self.size == 0 {
             return Ok(());
@@ -352,7 +352,7 @@ impl StridedCopy {
         Ok(())
     }
 
-    /// The bytes of the answer this covers, if they are one run that `src`, whole and in order, fills.
+    /// The offset in the output, if `src`, whole and in order, fills one contiguous run of it.
     pub(crate) fn as_run(&self, src_len: usize) -> Option<usize> {
         let whole = match self.loops.as_slice() {
             [] => self.size == src_len,
@@ -366,9 +366,9 @@ impl StridedCopy {
 
     /// Copies from an object of `length` bytes that is read in pieces: `read` fills its buffer from an offset on.
     ///
-    /// Bytes that are not wanted are read over where fewer than `gap` lie together, and no piece is longer than
-    /// `block`. A piece that is one run of the answer is read straight into it, any other through `scratch`. Only for
-    /// [regular](Self::is_regular) copies.
+    /// Gaps of fewer than `gap` bytes are read and discarded, and no piece is longer than `block`. A piece that is one
+    /// run of the output is read straight into it, any other through `scratch`. Only for [regular](Self::is_regular)
+    /// copies.
     pub(crate) fn pull(
         &self,
         length: usize,
@@ -394,7 +394,7 @@ impl StridedCopy {
             }
             let wider = step.saturating_mul(l.count - 1).saturating_add(span);
             if wider > block {
-                // Several steps of this one still fit.
+                // Several steps of this loop still fit.
                 group = Some((block / step.max(1)).max(1));
                 break;
             }
@@ -428,7 +428,7 @@ impl StridedCopy {
         each(&loops, self.src, self.dst, &mut one)
     }
 
-    /// Whether it is made of regular loops alone, as [`StridedCopy::pull`] wants it.
+    /// Whether it consists of regular loops alone, as [`StridedCopy::pull`] requires.
     pub(crate) fn is_regular(&self) -> bool {
         self.lists.is_empty()
     }

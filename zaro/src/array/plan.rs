@@ -1,4 +1,4 @@
-//! What a read and a write share: a selection cut at chunk borders, and where its elements lie in the slab.
+//! The chunk plan of a read or write: a selection cut at chunk borders, and where its elements are in the slab.
 
 use super::select::{ChunkPart, Sel, Selection, split};
 use super::slab::Order;
@@ -10,15 +10,15 @@ use crate::num;
 pub(super) struct ChunkPlan {
     /// For each dimension, the selection cut at chunk borders.
     parts: Vec<Vec<ChunkPart>>,
-    /// How many chunks there are along each dimension of the array.
+    /// The number of chunks along each dimension of the array.
     grid: Vec<u64>,
-    /// Whether every chunk of the grid has a number of its own.
+    /// Whether every chunk of the grid has a unique number.
     numbered: bool,
-    /// Bytes between neighbours in the slab, for each dimension.
+    /// Byte strides of the slab, for each dimension.
     pub(super) strides: Vec<usize>,
-    /// The shape of the slab, without the dimensions that were indexed by one position.
+    /// The shape of the slab, without dimensions indexed by a single position.
     pub(super) shape: Vec<u64>,
-    /// How many bytes the slab has.
+    /// The size of the slab in bytes.
     pub(super) bytes: usize,
 }
 
@@ -26,9 +26,9 @@ pub(super) struct ChunkPlan {
 pub(super) struct ChunkJob<'a> {
     /// The chunk's index in the grid.
     pub(super) index: Vec<u64>,
-    /// Its number, for caches; none in a grid of more than 2^64 chunks, whose numbers would repeat.
+    /// Its number, for caches; `None` in a grid of more than 2^64 chunks, whose numbers would repeat.
     pub(super) number: Option<u64>,
-    /// What is selected of it, for each dimension.
+    /// The selection within the chunk, for each dimension.
     pub(super) sels: Vec<&'a Sel>,
 }
 
@@ -40,7 +40,7 @@ impl ChunkPlan {
         let bytes = num::product_usize(&extents)?
             .checked_mul(size)
             .filter(|n| isize::try_from(*n).is_ok())
-            .ok_or_else(|| Error::usage("the slab is larger than any memory; take a part of it"))?;
+            .ok_or_else(|| Error::usage("the slab is larger than the address space; select a part of it"))?;
         let mut strides = vec![0; extents.len()];
         let mut stride = size;
         let forwards: Vec<usize> = (0..extents.len()).collect();
@@ -61,7 +61,7 @@ impl ChunkPlan {
         Ok(Self { parts, numbered: num::product(&grid).is_ok(), grid, strides, shape: wanted.shape, bytes })
     }
 
-    /// How many chunks are touched.
+    /// The number of touched chunks.
     pub(super) fn jobs(&self) -> usize {
         if self.bytes == 0 {
             return 0;
@@ -69,7 +69,7 @@ impl ChunkPlan {
         self.parts.iter().map(Vec::len).product()
     }
 
-    /// Chunk `i` of those that are touched.
+    /// Touched chunk `i`.
     pub(super) fn job(&self, i: usize) -> ChunkJob<'_> {
         let rank = self.parts.len();
         let mut job = ChunkJob { index: vec![0; rank], number: None, sels: Vec::with_capacity(rank) };
@@ -91,7 +91,7 @@ impl ChunkPlan {
     }
 }
 
-/// How much of a chunk lies inside the array, for each dimension.
+/// The part of a chunk inside the array, for each dimension.
 pub(super) fn inside(meta: &ArrayMeta, job: &ChunkJob<'_>) -> Vec<u64> {
     let axes = meta.grid.axes().iter().zip(&job.index).zip(&meta.shape);
     axes.map(|((axis, i), extent)| {

@@ -1,4 +1,4 @@
-//! One read: its plan, and what direct and remote reading share.
+//! Reading a selection: the plan, and what local and remote reads share.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +21,7 @@ use crate::num;
 use crate::store::{GetOptions, Object};
 use crate::task::{Meter, Unit};
 
-/// How many elements without a fixed size are looked at in one place to know how long they are.
+/// How many variable-length elements are sampled in one place to estimate their size.
 const SAMPLE: u64 = 100;
 
 impl Array {
@@ -34,8 +34,8 @@ impl Array {
         read.await.map_err(|e| self.named(e))
     }
 
-    /// Reads `selection` without an async runtime: files and memory are read by the calling thread and the decoding threads;
-    /// remote stores through the runtime of the context.
+    /// Reads `selection` without an async runtime: local stores are read by the calling thread and the decoding
+    /// threads, remote stores through the runtime of the context.
     pub fn read_slab_blocking(&self, selection: &Selection, options: &ReadOptions) -> Result<Slab> {
         let read = || {
             let reader = Reader::new(self, selection, options, Output::zeroed)?;
@@ -44,10 +44,10 @@ impl Array {
         read().map_err(|e| self.named(e))
     }
 
-    /// Reads `selection` of fixed-size elements into `buffer`, which must be exactly as long as the answer, and which is given
-    /// back.
+    /// Reads `selection` of fixed-size elements into `buffer`, which must be exactly as long as the result, and which
+    /// is returned.
     ///
-    /// Whoever stops waiting does not get the buffer back; it is dropped when the last decoding job has let go of it.
+    /// If the future is dropped, the buffer is lost; it is dropped when the last decoding job has released it.
     pub async fn read_to<B: AsMut<[u8]> + Send + Sync + 'static>(
         &self,
         selection: &Selection,
@@ -64,27 +64,27 @@ impl Array {
         read.await.map_err(|e| self.named(e))
     }
 
-    /// The same for callers who wait, with a buffer that is lent.
+    /// The blocking form, with a borrowed buffer.
     ///
-    /// Bytes of a failed read may be half written.
+    /// After a failed read the buffer may be partly written.
     pub fn read_into(&self, selection: &Selection, options: &ReadOptions, buffer: &mut [u8]) -> Result<()> {
         let read = |out: Output| {
             self.refuse_variable()?;
             Reader::new(self, selection, options, |bytes| out.of_length(bytes))?.fill_blocking().map(drop)
         };
-        // Returns when nothing has a part in the buffer any more.
+        // Returns when no job uses the buffer any more.
         let read = Output::lend(buffer, read).and_then(|()| self.inner.refuse_odd(buffer));
         read.map_err(|e| self.named(e))
     }
 
     fn refuse_variable(&self) -> Result<()> {
         if self.inner.meta.data_type.is_variable() {
-            return Err(Error::usage("elements without a fixed size cannot go into a buffer"));
+            return Err(Error::usage("variable-length elements cannot be read into a buffer"));
         }
         Ok(())
     }
 
-    /// About how many bytes an element takes in memory: those without a fixed size are read at three places to know.
+    /// Estimates the size of an element in memory: variable-length elements are sampled at three places.
     pub async fn item_bytes(&self) -> Result<usize> {
         let meta = &self.inner.meta;
         let fixed = meta.data_type.size();
@@ -111,7 +111,7 @@ impl Array {
         Ok(fixed.saturating_add(longest))
     }
 
-    /// The encoded bytes of the chunk at `index` of the grid; `None` if it is not there.
+    /// The encoded bytes of the chunk at `index` of the grid; `None` if it is missing.
     pub(crate) async fn stored_chunk(&self, index: &[u64]) -> Result<Option<Bytes>> {
         let array = &self.inner;
         let ask = GetOptions::at_most(super::remote::longest(&*array.chain_at(index)?));
@@ -127,7 +127,7 @@ impl Array {
     }
 
     pub(super) fn named(&self, e: Error) -> Error {
-        // Damaged bytes may lie elsewhere than the key says.
+        // Damaged bytes may come from elsewhere than the key.
         let damage = matches!(e.kind(), ErrorKind::Invalid | ErrorKind::Unsupported);
         let origin =
             e.key().filter(|_| damage).and_then(|key| self.inner.store.origin(key)).map(|o| o.to_string());
@@ -139,19 +139,19 @@ impl Array {
     }
 }
 
-/// A read under way.
+/// A read in progress.
 pub(super) struct Reader {
     pub(super) array: Arc<ArrayInner>,
     pub(super) options: ReadOptions,
     pub(super) plan: ChunkPlan,
-    /// The array's generation when the read began, for its caches.
+    /// The array's generation when the read started, for its caches.
     pub(super) generation: u64,
     out: Output,
     heaps: Mutex<Vec<Vec<u8>>>,
-    /// One element of fill, as it lies in the answer.
+    /// One fill element, as stored in the output.
     fill: Vec<u8>,
     meter: Meter,
-    /// Whether nobody waits for the answer any more.
+    /// Whether the read was cancelled.
     given_up: AtomicBool,
 }
 
@@ -187,9 +187,9 @@ impl Reader {
         })
     }
 
-    /// Reads everything, for those who wait asynchronously.
+    /// Reads everything asynchronously.
     async fn fill(self) -> Result<Self> {
-        /// Stops the decoding jobs of a read that nobody waits for any more.
+        /// Stops the decoding jobs of a cancelled read.
         struct Waiting(Arc<Reader>);
         impl Drop for Waiting {
             fn drop(&mut self) {
@@ -205,16 +205,16 @@ impl Reader {
             super::remote::read(&reader).await?;
         }
         drop(waiting);
-        // Every decoding job has answered, and each dropped its share before it did.
-        Arc::into_inner(reader).ok_or_else(|| Error::io("a decoding job is still at work"))
+        // Every decoding job has finished, and dropped its reference before that.
+        Arc::into_inner(reader).ok_or_else(|| Error::io("a decoding job is still running"))
     }
 
-    /// Reads everything while the calling thread waits.
+    /// Reads everything while the calling thread blocks.
     fn fill_blocking(self) -> Result<Self> {
         if self.array.store.direct().is_none() {
             return self.array.context.clone().block_on(self.fill());
         }
-        // One chunk that is no shard is read where we are.
+        // A single chunk that is not a shard is read on the calling thread.
         if self.plan.jobs() <= 1 && self.array.chain.shard().is_none() {
             self.direct()?;
         } else {
@@ -223,7 +223,7 @@ impl Reader {
         Ok(self)
     }
 
-    /// The name of what is kept of a chunk.
+    /// The cache key of a chunk.
     pub(super) fn key(&self, job: &ChunkJob<'_>) -> Option<Key> {
         job.number.map(|number| self.array.key(self.generation, number, 0, 0))
     }
@@ -240,13 +240,13 @@ impl Reader {
         Ok(slab)
     }
 
-    /// Whether all of a chunk is wanted that lies inside the array.
+    /// Whether the whole chunk, as far as it is inside the array, is selected.
     pub(super) fn wants_whole(&self, job: &ChunkJob<'_>) -> bool {
         let inside = inside(&self.array.meta, job);
         job.sels.iter().zip(&inside).all(|(sel, n)| sel.is_all(*n))
     }
 
-    /// Fails if the caller wants to stop.
+    /// Fails if the read was cancelled.
     pub(super) fn check_cancel(&self) -> Result<()> {
         if self.given_up.load(Ordering::Relaxed) {
             Err(Error::cancelled())
@@ -255,7 +255,7 @@ impl Reader {
         }
     }
 
-    /// Notes that the elements of `sels` are in place.
+    /// Reports that the elements of `sels` are in place.
     fn placed(&self, sels: &[&Sel]) {
         if self.meter.is_watched() {
             let elements: u64 = sels.iter().map(|s| s.count()).product();
@@ -263,7 +263,7 @@ impl Reader {
         }
     }
 
-    /// Deals with a chunk, or an inner chunk, that is not there.
+    /// Handles a missing chunk or inner chunk.
     pub(super) fn missing(&self, sels: &[&Sel], strides: &[usize]) -> Result<()> {
         if self.options.missing == Missing::Error {
             return Err(Error::not_found("the chunk is missing, and missing chunks are not allowed here"));
@@ -277,15 +277,15 @@ impl Reader {
         Ok(())
     }
 
-    /// Makes the place of a chunk what it is without the chunk: the chunk is read again, and may have fewer inner chunks.
+    /// Resets the place of a chunk: the chunk is read again, and may have fewer inner chunks.
     pub(super) fn blank(&self, job: &ChunkJob<'_>) -> Result<()> {
         let shape: Vec<u64> = vec![0; job.sels.len()];
         StridedCopy::new(&shape, &job.sels, &self.plan.strides, self.fill.len())?.fill(&self.fill, &self.out)
     }
 
-    /// Decodes one chunk without inner chunks, given whole, and places what is wanted of it.
+    /// Decodes one chunk without inner chunks, and places the selected part of it.
     ///
-    /// `sels` and `strides` are in the order of the chunk's own dimensions, transposes at the head already applied.
+    /// `sels` and `strides` are in the order of the chunk's own dimensions, after leading transposes.
     pub(super) fn leaf(
         &self,
         chain: &Chain,
@@ -308,7 +308,7 @@ impl Reader {
         } else {
             let decoded = chain.decode(bytes, scratch)?;
             nest.copy(decoded.bytes(), &self.out)?;
-            // What took work to decode is kept if more of it may be asked for.
+            // Chunks that were costly to decode are cached if more of them may be read.
             let partial = is_partial(&repr.shape, sels);
             let worth = |key: &Key| {
                 let wanted = sels.iter().fold(1u64, |n, s| n.saturating_mul(s.count()));
@@ -325,8 +325,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Keeps a decoded chunk of `size` bytes: `owned`, or what lies in `scratch`, which gets the memory of a chunk that
-    /// had to go. So a full cache costs no copy and no fresh memory.
+    /// Caches a decoded chunk of `size` bytes: `owned`, or the content of `scratch`, which gets the memory of an
+    /// evicted chunk. So a full cache costs no copy and no allocation.
     pub(super) fn remember(&self, key: Key, owned: Option<Buffer>, size: usize, scratch: &mut Scratch) {
         let cache = self.array.context.chunks();
         if !cache.takes(size) {
@@ -339,7 +339,7 @@ impl Reader {
         }
     }
 
-    /// Places what is wanted of a chunk that an earlier read left behind; `false` if there is none.
+    /// Places the selected part of a cached chunk; `false` if it is not cached.
     pub(super) fn remembered(
         &self,
         chain: &Chain,
@@ -348,7 +348,7 @@ impl Reader {
         key: Option<&Key>,
     ) -> Result<bool> {
         let repr = chain.viewed();
-        // What is uncompressed is read in parts, and never kept.
+        // Uncompressed chunks are read in parts, and never cached.
         let key = key.filter(|_| chain.plain().is_none());
         let Some(buffer) = key.and_then(|key| self.array.context.chunks().get::<Buffer>(key)) else {
             return Ok(false);
@@ -373,8 +373,8 @@ impl Reader {
         nest.copy(&buffer.bytes, &self.out)
     }
 
-    /// Places what is wanted of an uncompressed chunk at hand, of which `read` reads any part; `false` if the
-    /// selection is not regular, and nothing was done.
+    /// Places the selected part of a local uncompressed chunk, of which `read` reads any part; `false` if the selection
+    /// is not regular, and nothing was done.
     pub(super) fn pull(
         &self,
         chain: &Chain,
@@ -417,11 +417,11 @@ impl Reader {
     }
 }
 
-/// What is known of a V2 array's chunk separator.
+/// Detection of a V2 array's chunk separator.
 ///
-/// Metadata that name the wrong one, or none, would make every chunk look missing, and the array read as fill. So the
-/// first chunks that are not found are looked for under the other separator, until one chunk has been found where
-/// the metadata say.
+/// If the metadata names the wrong separator, or none, every chunk would look missing, and the array would read as fill
+/// value. So the first chunks that are not found are looked up with the other separator, until one chunk has been found
+/// where the metadata says.
 impl ArrayInner {
     pub(super) const UNKNOWN: u8 = 0;
     pub(super) const AS_STATED: u8 = 1;
@@ -436,9 +436,9 @@ impl ArrayInner {
         }
     }
 
-    /// The key to try when chunk `index` was not found under `tried`, if its absence is in doubt.
+    /// The key to try when chunk `index` was not found under `tried`, if it may have the other separator.
     ///
-    /// Another thread may have found out about the separator after `tried` was made: what counts is what was tried.
+    /// Another thread may have detected the separator after `tried` was made: what counts is what was tried.
     pub(super) fn doubtful_key(&self, index: &[u64], tried: &str) -> Option<String> {
         let doubt = self.meta.format == Format::V2
             && index.len() > 1
@@ -446,18 +446,18 @@ impl ArrayInner {
         doubt.then(|| self.meta.keys.other_separator().key(&self.path, index)).filter(|other| other != tried)
     }
 
-    /// Fails, if the reading is strict, on text that is none.
+    /// Fails on invalid UTF-32, if the read is strict.
     fn refuse_odd(&self, bytes: &[u8]) -> Result<()> {
         if !self.strict || self.meta.data_type.is_variable() {
             return Ok(());
         }
         match invalid_utf32(&self.meta.data_type, bytes) {
             0 => Ok(()),
-            n => Err(Error::invalid(format!("UTF-32 with codes that are no characters, in {n} elements"))),
+            n => Err(Error::invalid(format!("invalid UTF-32 code points in {n} elements"))),
         }
     }
 
-    /// Notes that a chunk was found where the metadata say.
+    /// Records that a chunk was found where the metadata says.
     pub(super) fn found_as_stated(&self) {
         if self.separator.load(Ordering::Relaxed) == Self::UNKNOWN {
             // Lost if another thread found the opposite; then both kinds of keys exist, and nothing is wrong.
@@ -470,7 +470,7 @@ impl ArrayInner {
         }
     }
 
-    /// Notes that a chunk was found under the other separator.
+    /// Records that a chunk was found with the other separator.
     pub(super) fn found_under_other(&self, key: &str) -> Result<()> {
         if self.strict {
             return Err(Error::invalid(format!(
@@ -486,7 +486,7 @@ impl ArrayInner {
 }
 
 impl Array {
-    /// Whether chunks turned out to be stored with another separator than the metadata say (V2).
+    /// Whether chunks are stored with another separator than the metadata says (V2).
     #[must_use]
     pub fn separator_differs(&self) -> bool {
         self.inner.separator.load(Ordering::Relaxed) == ArrayInner::OTHER

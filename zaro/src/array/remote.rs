@@ -1,4 +1,4 @@
-//! Reading from remote stores: fetched ahead, bounded in bytes, decoded on the thread pool.
+//! Reading from remote stores: fetches ahead within a memory budget and decodes on the thread pool.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -18,28 +18,28 @@ use crate::num;
 use crate::store::fault::copy_of;
 use crate::store::{ByteRange, GetOptions, Object};
 
-/// Chunks under way at once. What they may hold in memory is bounded apart, in bytes.
+/// Chunks in flight. Their memory is limited separately, in bytes.
 const IN_FLIGHT: usize = 128;
 
-/// The same for small chunks, which may be parts of one object: then they come with one request, if they are asked for
-/// together. How many requests that makes is the business of the store.
+/// The same for small chunks, which may be parts of one object: if requested together, they take one request. How many
+/// requests that makes is up to the store.
 const SMALL_IN_FLIGHT: usize = 2048;
 
-/// What a chunk under way takes besides its bytes, about.
+/// Approximate memory of a chunk in flight besides its bytes.
 const OVERHEAD: usize = 4 << 10;
 
-/// Runs of one shard under way at once.
+/// Runs of one shard in flight.
 pub(super) const RUNS_IN_FLIGHT: usize = 16;
 
-/// A shard that is wanted whole is fetched whole, index and all, up to this decoded size.
+/// A fully selected shard is fetched whole, including its index, up to this decoded size.
 pub(super) const WHOLE_SHARD: usize = 32 << 20;
 
-/// How ranges are joined: not so that one of them takes all there is.
+/// How ranges are joined: not so that one of them takes the whole budget.
 fn joining(budget: &Budget) -> Joining {
     Joining { block: Joining::REMOTE.block.min(num::u64_of(budget.bytes() / 4)), ..Joining::REMOTE }
 }
 
-/// How many chunks are under way at once: more than usual only if they are small.
+/// The number of chunks in flight: more than usual only if they are small.
 fn in_flight(reader: &Reader, budget: &Budget, readers: usize) -> Result<usize> {
     if reader.plan.jobs() <= IN_FLIGHT {
         return Ok(IN_FLIGHT);
@@ -58,13 +58,14 @@ pub(super) async fn read(reader: &Arc<Reader>) -> Result<()> {
         .map(|i| chunk(reader, i, budget))
         .buffer_unordered(in_flight(reader, budget, reading.number())?)
         .try_for_each(|()| async { Ok(()) });
-    // All chunks that may be under way are asked for before anything else is done, so that their store can join what lies
-    // together. The runtime would put this off after a few dozen of them.
+    // Requests all chunks in flight before anything else is done, so that the store can join nearby ranges. The runtime
+    // would otherwise yield after a few dozen of them.
     let all = tokio::task::unconstrained(all);
     reader.options.task.unless_cancelled(all).await
 }
 
-/// Runs `f` on the decoding threads and waits for it. The job's share of the reader is gone before the answer comes.
+/// Runs `f` on the decoding threads and waits for it. The job's reference to the reader is dropped before the result
+/// comes.
 pub(super) async fn compute(
     reader: &Arc<Reader>,
     f: impl FnOnce(&Reader) -> Result<()> + Send + 'static,
@@ -95,11 +96,11 @@ async fn chunk(reader: &Arc<Reader>, i: usize, budget: &Budget) -> Result<()> {
     }
 }
 
-/// Fetches chunk `i` from `key` and places it; `false` if it is not there.
+/// Fetches chunk `i` from `key` and places it; `false` if it is missing.
 ///
-/// Everything that is fetched of the object is of one state of it. If it was replaced meanwhile, all begins anew; at last
-/// with one request for the whole object if it fits, which helps with a server that calls the same bytes now this and
-/// now that.
+/// All bytes fetched of the object are of one state. If it was replaced meanwhile, everything is fetched again; in the
+/// end with one request for the whole object if it fits, which helps with servers whose `ETag` changes for the same
+/// bytes.
 async fn fetch(reader: &Arc<Reader>, i: usize, key: &str, budget: &Budget) -> Result<bool> {
     for _ in 0..AGAIN {
         match fetch_once(reader, i, key, budget, false).await {
@@ -116,7 +117,7 @@ async fn fetch(reader: &Arc<Reader>, i: usize, key: &str, budget: &Budget) -> Re
     fetch_once(reader, i, key, budget, true).await
 }
 
-/// The same, once; in one go if `at_once` and if it fits.
+/// The same, once; with a single request if `at_once` and if it fits.
 async fn fetch_once(
     reader: &Arc<Reader>,
     i: usize,
@@ -142,7 +143,7 @@ async fn fetch_once(
                 return Ok(false);
             };
             let inner = shard.inner();
-            // Inner chunks that an earlier read left behind are not fetched.
+            // Cached inner chunks are not fetched.
             let kept = |inside: &InnerChunks, item: &RunItem| {
                 let Some(name) = name.as_ref().filter(|_| inner.shard().is_none()) else { return Ok(false) };
                 let (sels, strides) = permuted(inner, &inside.sels(item), &strides);
@@ -161,7 +162,7 @@ async fn fetch_once(
             let wanted: u64 = inside.runs.iter().map(|run| run.length).sum();
             let began = Instant::now();
             runs(reader, &chain, key, inside, Within::Shard(index.clone(), name), budget).await?;
-            // Whoever fetches ahead now has the better figures.
+            // A concurrent read-ahead has better figures.
             if let Ok(mut ledger) = index.ledger.try_lock() {
                 ledger.note(wanted, 0, began.elapsed());
             }
@@ -176,7 +177,7 @@ async fn fetch_once(
         return Ok(true);
     }
     drop(sels);
-    // The decoded size stands for the encoded one, which nobody knows yet.
+    // The decoded size stands for the encoded one, which is not known yet.
     let _held = budget.take(size).await?;
     let ask = GetOptions::at_most(longest(&chain));
     let Some(Object { bytes, .. }) = array.store.get_opts(key, ask).await? else { return Ok(false) };
@@ -194,12 +195,12 @@ async fn fetch_once(
     Ok(true)
 }
 
-/// The longest that an encoded chunk may be. Some writers pad, so this is more than the codecs say.
+/// The maximum length of an encoded chunk. Some writers pad, so this is more than the codecs say.
 pub(super) fn longest(chain: &Chain) -> u64 {
     num::u64_of(chain.encoded_size().limit()).saturating_mul(2).saturating_add(1 << 20)
 }
 
-/// The index of the shard at `key`: one request, however many ask; `None` if there is no shard.
+/// The index of the shard at `key`: one request for all concurrent callers; `None` if the shard does not exist.
 async fn index(
     reader: &Reader,
     shard: &Shard,
@@ -215,11 +216,11 @@ async fn index(
         match reader.array.store.get_opts(key, ask).await? {
             Some(Object { bytes, meta }) => {
                 let mut index = Indexed::new(&reader.array, shard.read_index(&bytes)?, meta);
-                // So short that it says nothing of the pace.
+                // Too short to measure the rate.
                 index.ledger.get_mut().note(0, 0, began.elapsed());
                 Ok(index)
             }
-            // Not kept: it may come yet.
+            // Not cached: it may be written later.
             None => Err(Error::not_found(NO_SHARD)),
         }
     };
@@ -238,14 +239,14 @@ async fn index(
     }
 }
 
-/// What says that there is no shard, among those who wait for its index.
+/// Marks a missing shard, for those that wait for its index.
 const NO_SHARD: &str = "there is no such shard";
 
 /// Fetches runs of a chunk and places their inner chunks, or rows of an uncompressed chunk.
 ///
-/// On a `Conflict` nothing is under way any more that could still place something.
+/// After a `Conflict`, nothing is in flight that could still place elements.
 ///
-/// `false` if the object is not there.
+/// `false` if the object is missing.
 async fn runs(
     reader: &Arc<Reader>,
     chain: &Arc<Chain>,
@@ -254,10 +255,10 @@ async fn runs(
     within: Within,
     budget: &Budget,
 ) -> Result<bool> {
-    // Runs hold selections of their own, so the plan must outlive every job.
+    // Runs have their own selections, so the plan must outlive every job.
     let inside = Arc::new(inside);
     let within = Arc::new(within);
-    // The state that all runs are of: that of the index, or else of the run that comes first.
+    // The state of all runs: that of the index, or else of the first run to arrive.
     let state = match &*within {
         Within::Shard(index, _) => OnceLock::from(index.state.clone()),
         Within::Plain(_) => OnceLock::new(),
@@ -290,7 +291,7 @@ async fn runs(
     while let Some(done) = all.next().await {
         match done {
             Ok(there) => found &= there,
-            // The others are waited for: what they place must not come after what is placed next.
+            // Waits for the others: what they place must not come after what is placed next.
             Err(e) if e.kind() == ErrorKind::Conflict => drop(conflict.set(e)),
             Err(e) => return Err(e),
         }
@@ -300,6 +301,6 @@ async fn runs(
         (Some(e), ..) => Err(e),
         (None, true, _) => Ok(true),
         (None, false, Within::Plain(_)) => Ok(false),
-        (None, false, Within::Shard(..)) => Err(Error::io("the shard vanished while it was read")),
+        (None, false, Within::Shard(..)) => Err(Error::io("the shard was deleted while it was read")),
     }
 }

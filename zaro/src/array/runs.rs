@@ -1,5 +1,5 @@
-//! What of a chunk has to be read: the inner chunks of a shard, or the rows of an uncompressed chunk, joined into runs; and their
-//! way into the answer. The same for files and for remote stores.
+//! Which byte ranges of a chunk to read: the inner chunks of a shard, or the rows of an uncompressed chunk, joined into
+//! runs; and placing them into the output. The same for local and remote stores.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,14 +18,14 @@ use crate::meta::grid::ChunkAxis;
 use crate::num;
 use crate::store::ObjectMeta;
 
-/// The index of a shard, and the state of the shard it is of: no other state's bytes are where it says.
+/// The index of a shard, and the state of the shard it belongs to: its offsets are valid for that state only.
 #[derive(Debug)]
 pub(super) struct Indexed {
     pub(super) index: ShardIndex,
     pub(super) state: ObjectMeta,
-    /// A number that no other index of this array has.
+    /// A number unique among the indexes of this array.
     pub(super) number: u64,
-    /// What was fetched of the shard, and how long it took, if it is in a remote store.
+    /// What was fetched of a remote shard, and how long it took.
     pub(super) ledger: Mutex<Ledger>,
 }
 
@@ -35,14 +35,14 @@ impl Indexed {
         Self { index, state, number, ledger: Mutex::default() }
     }
 
-    /// The name of the decoded inner chunk `item` of the chunk that is called `chunk`.
+    /// The cache key of the decoded inner chunk `item` of the chunk with the key `chunk`.
     pub(super) fn inner_key(&self, chunk: &Key, item: &RunItem) -> Key {
         let [generation, number, ..] = chunk.part;
         Key { part: [generation, number, self.number, item.offset], ..*chunk }
     }
 }
 
-/// The name of the index of the shard that is called `chunk`.
+/// The cache key of the index of the shard with the key `chunk`.
 pub(super) fn index_key(chunk: &Key) -> Key {
     let [generation, number, ..] = chunk.part;
     // No index has this number.
@@ -51,13 +51,13 @@ pub(super) fn index_key(chunk: &Key) -> Key {
 
 /// What runs are parts of.
 pub(super) enum Within {
-    /// A shard, with its index, and its name if what is decoded of it is kept.
+    /// A shard, with its index, and its cache key if decoded inner chunks are cached.
     Shard(Arc<Indexed>, Option<Key>),
     /// An uncompressed chunk, by rows of this shape.
     Plain(Vec<u64>),
 }
 
-/// A part of an object to be read in one go, and the inner chunks in it.
+/// A part of an object to be read at once, and the inner chunks in it.
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) offset: u64,
@@ -65,7 +65,7 @@ pub(super) struct Run {
     pub(super) items: Vec<RunItem>,
 }
 
-/// An inner chunk: where it lies, and which combination of [`ArrayInnerChunks::parts`] it is.
+/// An inner chunk: where it is, and which combination of [`InnerChunks::parts`] it is.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RunItem {
     pub(super) offset: u64,
@@ -74,7 +74,7 @@ pub(super) struct RunItem {
 }
 
 impl RunItem {
-    /// One that nobody wants a part of.
+    /// One without any selected part.
     pub(super) fn at(offset: u64, length: u64) -> Self {
         Self { offset, length, combination: 0 }
     }
@@ -87,12 +87,12 @@ pub(super) struct InnerChunks {
 }
 
 impl InnerChunks {
-    /// What is wanted of the inner chunk `item`.
+    /// The selection within the inner chunk `item`.
     pub(super) fn sels(&self, item: &RunItem) -> Vec<&Sel> {
         combination(&self.parts, item.combination)
     }
 
-    /// Leaves out the inner chunks that `placed` says are in their place, and the runs of nothing else.
+    /// Drops the inner chunks that `placed` reports as placed, and runs that become empty.
     pub(super) fn leave_out(&mut self, placed: impl Fn(&Self, &RunItem) -> Result<bool>) -> Result<()> {
         for mut run in std::mem::take(&mut self.runs) {
             let mut left = Vec::new();
@@ -113,16 +113,16 @@ impl InnerChunks {
 pub(super) struct Joining {
     /// Two ranges with at most this many bytes between them become one.
     pub(super) gap: u64,
-    /// But no longer than this.
+    /// Up to this length.
     pub(super) block: u64,
 }
 
 impl Joining {
-    /// For files: a read call costs what two kilobytes cost; blocks stay in the processor's cache.
+    /// For files: a read call costs as much as two kilobytes; blocks stay in the processor's cache.
     pub(super) const LOCAL: Self = Self { gap: 2 << 10, block: 512 << 10 };
     /// The same for the pieces of one uncompressed chunk, as gap and block.
     pub(super) const PIECES: (usize, usize) = (2 << 10, 512 << 10);
-    /// For remote stores: a round trip costs what a megabyte costs.
+    /// For remote stores: a round trip costs as much as a megabyte.
     pub(super) const REMOTE: Self = Self { gap: 1 << 20, block: 16 << 20 };
 }
 
@@ -147,10 +147,10 @@ pub(super) fn join(mut items: Vec<RunItem>, joining: Joining) -> Vec<Run> {
 }
 
 impl Reader {
-    /// The inner chunks of a shard that are needed, missing ones dealt with, joined into runs.
+    /// The inner chunks of a shard that are needed, joined into runs; missing ones are handled.
     ///
-    /// `size` is the size of the shard, `u64::MAX` if unknown; entries are held against it. What `placed` says of is in
-    /// its place already.
+    /// `size` is the size of the shard, `u64::MAX` if unknown; index entries are checked against it. `placed` reports
+    /// inner chunks that are already in place.
     #[expect(clippy::too_many_arguments, reason = "all of them say what is wanted")]
     pub(super) fn inside_shard(
         &self,
@@ -175,7 +175,7 @@ impl Reader {
 
     /// The rows of an uncompressed chunk that are needed, as if each were an inner chunk.
     ///
-    /// `None` if reading the chunk whole is no worse.
+    /// `None` if reading the whole chunk is no worse.
     pub(super) fn inside_plain(
         &self,
         chain: &Chain,
@@ -186,7 +186,7 @@ impl Reader {
         let repr = chain.viewed();
         let shape = &repr.shape;
         let size = num::u64_of(repr.data_type.size());
-        // The longest tail of dimensions whose blocks are no larger than a gap that would be read over anyway.
+        // The longest tail of dimensions whose blocks are no larger than a gap that would be read anyway.
         let (mut tail, mut block) = (shape.len(), size);
         while let Some(n) = tail.checked_sub(1).and_then(|d| shape.get(d)) {
             let larger = block.saturating_mul(*n);
@@ -256,8 +256,8 @@ impl Reader {
         Ok(inside)
     }
 
-    /// Places the inner chunks of a run, or the rows of an uncompressed chunk, which `block` gives the bytes of; it is not asked
-    /// if all of them are at hand. `strides` are in the order of the chunk's own dimensions.
+    /// Places the inner chunks of a run, or the rows of an uncompressed chunk; `block` returns their bytes, and is not
+    /// called if all of them are cached. `strides` are in the order of the chunk's own dimensions.
     #[expect(clippy::too_many_arguments, reason = "all of them say what is wanted")]
     pub(super) fn place_run<'b>(
         &self,
@@ -299,20 +299,20 @@ impl Reader {
     }
 }
 
-/// Whether less than all of a chunk of `shape` is wanted.
+/// Whether less than the whole chunk of `shape` is selected.
 pub(super) fn is_partial(shape: &[u64], sels: &[&Sel]) -> bool {
     shape.iter().zip(sels).any(|(n, s)| s.count() != *n)
 }
 
-/// Whether what is wanted of a chunk of `shape`, in C order, lies in one piece: one index along the first dimensions, a range along the next, and
-/// all of the rest.
+/// Whether the selected part of a C-ordered chunk of `shape` is contiguous: one index along the first dimensions, a
+/// range along the next, and all of the rest.
 pub(super) fn is_one_piece(shape: &[u64], sels: &[&Sel]) -> bool {
     let is_run = |s: &Sel| matches!(s, Sel::Range { step: 1, .. });
     let mut rest = sels.iter().zip(shape).skip_while(|(s, _)| s.count() == 1);
     rest.next().is_none_or(|(s, _)| is_run(s)) && rest.all(|(s, n)| is_run(s) && s.count() == *n)
 }
 
-/// A selection and strides in the order of the dimensions below a chain's leading transposes.
+/// A selection and strides in the order of the dimensions after a chain's leading transposes.
 pub(super) fn permuted<'a>(chain: &Chain, sels: &[&'a Sel], strides: &[usize]) -> (Vec<&'a Sel>, Vec<usize>) {
     match chain.order() {
         None => (sels.to_vec(), strides.to_vec()),

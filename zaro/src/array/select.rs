@@ -1,11 +1,11 @@
-//! Which elements of an array are wanted.
+//! Selections: which elements of an array to read or write.
 
 use crate::error::{Error, Result};
 use crate::meta::ArrayMeta;
 use crate::meta::grid::ChunkAxis;
 use crate::num;
 
-/// What is wanted along one dimension.
+/// The selection along one dimension.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Index {
     /// Everything.
@@ -14,13 +14,13 @@ pub enum Index {
     Span(u64, u64),
     /// As in Python: `start:stop:step`, each optional, negative positions from the end, clamped to the array.
     Slice(Option<i64>, Option<i64>, i64),
-    /// One position, negative from the end; the dimension is dropped from the answer.
+    /// One position, negative from the end; the dimension is dropped from the result.
     At(i64),
-    /// These positions, in this order, repeated if repeated; negative from the end.
+    /// These positions, in this order, with repetitions; negative from the end.
     List(Vec<i64>),
 }
 
-/// What is wanted of an array.
+/// A selection of an array.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selection(IndexKind);
 
@@ -49,13 +49,13 @@ impl Selection {
         Self::new((0..n).map(|i| Index::Span(get(start, i), get(count, i))).collect())
     }
 
-    /// One index a dimension; dimensions left out at the end are taken whole.
+    /// One index per dimension; missing dimensions at the end are selected whole.
     #[must_use]
     pub fn new(indexes: Vec<Index>) -> Self {
         Self(IndexKind::ByPosition(indexes, Vec::new()))
     }
 
-    /// From text such as `0:10:2, :, 5, [1,4,2], ::-1`. As in numpy, one `...` stands for as many `:` as are missing;
+    /// Parses text such as `0:10:2, :, 5, [1,4,2], ::-1`. As in numpy, one `...` stands for as many `:` as are missing;
     /// without it they are missing at the end.
     pub fn parse(text: &str) -> Result<Self> {
         let parts = split_outside_brackets(text);
@@ -65,12 +65,12 @@ impl Selection {
         let mut sides = parts.split(is_ellipsis);
         let (before, after) = (sides.next().unwrap_or_default(), sides.next().unwrap_or_default());
         if sides.next().is_some() {
-            return Err(Error::usage(format!("{text:?}: only one ... can stand for the missing dimensions")));
+            return Err(Error::usage(format!("{text:?}: only one ... is allowed")));
         }
         Ok(Self(IndexKind::ByPosition(indexes(before)?, indexes(after)?)))
     }
 
-    /// The dimensions and indexes of texts such as `time=0,lat=3:9`.
+    /// Parses dimension names and indexes such as `time=0,lat=3:9`.
     pub fn parse_named<T: AsRef<str>>(texts: &[T]) -> Result<Vec<(String, Index)>> {
         let item = |text: &str| match text.split_once('=') {
             Some((name, index)) => {
@@ -80,7 +80,7 @@ impl Selection {
                     |e: Error| e.within(name).with_hint("sel", "selects by the values of coordinates");
                 Ok((name.to_owned(), index.map_err(by_value)?))
             }
-            None => Err(Error::usage(format!("{text:?} is not of the form NAME=INDEX"))),
+            None => Err(Error::usage(format!("{text:?} does not have the form NAME=INDEX"))),
         };
         texts.iter().flat_map(|text| split_outside_brackets(text.as_ref())).map(item).collect()
     }
@@ -91,7 +91,7 @@ impl Selection {
         Ok(Self(IndexKind::ByName(items)))
     }
 
-    /// What this asks of each dimension of an array with these metadata: exactly one index a dimension.
+    /// The index for each dimension of an array with this metadata: exactly one per dimension.
     pub fn indexes(&self, meta: &ArrayMeta) -> Result<Vec<Index>> {
         let rank = meta.shape.len();
         match &self.0 {
@@ -100,7 +100,7 @@ impl Selection {
                 let given = before.len().saturating_add(after.len());
                 let Some(missing) = rank.checked_sub(given) else {
                     return Err(Error::usage(format!(
-                        "the selection has {given} dimensions, the array {rank}; ... stands for all that are not named"
+                        "the selection has {given} dimensions, the array {rank}; use ... for the remaining dimensions"
                     )));
                 };
                 let between = std::iter::repeat_n(&Index::All, missing);
@@ -110,7 +110,7 @@ impl Selection {
         }
     }
 
-    /// The positions meant in an array with these metadata.
+    /// Resolves to positions in an array with this metadata.
     pub fn resolve(&self, meta: &ArrayMeta) -> Result<Resolved> {
         let rank = meta.shape.len();
         let mut dims = Vec::with_capacity(rank);
@@ -141,7 +141,7 @@ fn by_name(items: &[(String, Index)], meta: &ArrayMeta) -> Result<Vec<Index>> {
     Ok(indexes)
 }
 
-/// Splits at commas that are not inside brackets; a comma at the end is forgiven.
+/// Splits at commas outside of brackets; a trailing comma is accepted.
 #[must_use]
 pub(crate) fn split_outside_brackets(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
@@ -165,7 +165,7 @@ pub(crate) fn split_outside_brackets(text: &str) -> Vec<&str> {
 }
 
 impl Index {
-    /// From text such as `3:9`, `::-1`, `5`, `[1,4,2]` or `:`.
+    /// Parses text such as `3:9`, `::-1`, `5`, `[1,4,2]` or `:`.
     pub fn parse(text: &str) -> Result<Self> {
         let text = text.trim();
         let bad = || {
@@ -198,7 +198,7 @@ impl Index {
         }
     }
 
-    /// The one position that this is, in a dimension of so many.
+    /// The single position of this index, in a dimension of this length.
     pub(crate) fn position(&self, extent: u64) -> Result<u64> {
         match (self, self.resolve(extent)?) {
             (Self::At(_), Sel::Range { start, .. }) => Ok(start),
@@ -247,16 +247,16 @@ impl Index {
     }
 }
 
-/// A selection in terms of positions of one array.
+/// A selection resolved to positions of one array.
 #[derive(Debug, Clone)]
 pub struct Resolved {
-    /// The shape of the answer, without the dimensions that were indexed by one position.
+    /// The shape of the result, without dimensions indexed by a single position.
     pub shape: Vec<u64>,
-    /// What is wanted along each dimension of the array.
+    /// The selection along each dimension of the array.
     pub(crate) dims: Vec<Sel>,
 }
 
-/// Positions along one dimension (`src`) and where they go in the answer (`dst`).
+/// Positions along one dimension (`src`) and where they go in the result (`dst`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Sel {
     /// `start`, `start + step`, …, `count` of them, to `dst`, `dst + 1`, ….
@@ -307,10 +307,10 @@ pub(crate) fn combination(parts: &[Vec<ChunkPart>], i: u64) -> Vec<&Sel> {
     sels
 }
 
-/// The most chunks along one dimension that one read may touch: their list alone takes some two hundred megabytes.
+/// The most chunks along one dimension that one read may touch: their list alone takes about two hundred megabytes.
 const MAX_PARTS: usize = 1 << 22;
 
-/// Cuts a selection at the chunks of `axis`.
+/// Cuts a selection at the chunk borders of `axis`.
 pub(crate) fn split(sel: &Sel, axis: &ChunkAxis) -> Result<Vec<ChunkPart>> {
     let outside = || Error::invalid("the chunk grid does not cover the array");
     let mut parts: Vec<ChunkPart> = Vec::new();
@@ -321,7 +321,7 @@ pub(crate) fn split(sel: &Sel, axis: &ChunkAxis) -> Result<Vec<ChunkPart>> {
                 let (chunk, first, length) = axis.chunk_at(at).ok_or_else(outside)?;
                 let stride = step.unsigned_abs();
                 let room = if *step > 0 {
-                    // What lies beyond 2^64 is no part of any array.
+                    // Nothing beyond 2^64 is part of an array.
                     (first.saturating_add(length) - at).div_ceil(stride)
                 } else {
                     (at - first) / stride + 1

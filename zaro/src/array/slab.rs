@@ -1,4 +1,4 @@
-//! What a read gives: elements of one type, in a shape.
+//! Slabs: elements of one type in a shape, as returned by a read.
 
 use crate::codec::{Buffer, split_view, view};
 use crate::error::{Error, Result};
@@ -26,7 +26,7 @@ pub struct Slab {
     pub order: Order,
     /// The elements, little-endian. Variable-length ones are 16-byte views; see [`Slab::item`].
     pub bytes: Vec<u8>,
-    /// What views point into.
+    /// The data of views.
     pub(crate) heaps: Vec<Vec<u8>>,
 }
 
@@ -53,7 +53,7 @@ impl Slab {
         Self::checked(data_type, shape, order, bytes, vec![heap])
     }
 
-    /// A slab that is one value over and over.
+    /// A slab filled with one value.
     pub fn filled(data_type: &DataType, fill: &Fill, shape: &[u64]) -> Result<Self> {
         let count = num::product_usize(shape)?;
         let (element, heaps) = if data_type.is_variable() {
@@ -75,14 +75,14 @@ impl Slab {
         let wanted = num::product_usize(shape)?.checked_mul(data_type.size());
         if wanted != Some(bytes.len()) {
             return Err(Error::usage(format!(
-                "{} bytes are not the elements of a slab of shape {shape:?} of {data_type}",
+                "{} bytes do not match a slab of shape {shape:?} of {data_type}",
                 bytes.len()
             )));
         }
         Ok(Self { data_type: data_type.clone(), shape: shape.to_vec(), order, bytes, heaps })
     }
 
-    /// How many elements there are.
+    /// The number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len().checked_div(self.data_type.size()).unwrap_or(0)
@@ -94,7 +94,7 @@ impl Slab {
         self.len() == 0
     }
 
-    /// The bytes of element `i` in memory order: of a variable-length element, its content.
+    /// The bytes of element `i` in memory order; the content of a variable-length element.
     #[must_use]
     pub fn item(&self, i: usize) -> Option<&[u8]> {
         let size = self.data_type.size();
@@ -112,12 +112,12 @@ impl Slab {
         }
     }
 
-    /// All elements, as [`Slab::item`] gives them.
+    /// All elements, as by [`Slab::item`].
     pub fn items(&self) -> impl Iterator<Item = &[u8]> {
         (0..self.len()).map(|i| self.item(i).unwrap_or_default())
     }
 
-    /// The elements as Rust numbers; an error if the array's type is another.
+    /// The elements as Rust numbers; an error if the array has another type.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         if !T::matches(&self.data_type) {
             return Err(Error::usage(format!("the array holds {}, not {}", self.data_type, T::NAME)));

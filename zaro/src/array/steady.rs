@@ -1,10 +1,10 @@
-//! Whether an array stayed the same while it was read.
+//! Detects whether an array was changed while it was read.
 //!
-//! A read of many chunks is no single look. Who deletes, replaces, shrinks or converts the array meanwhile takes chunks away,
-//! and what is missing reads as fill value. All of them change or delete its document; so that is looked at before and
-//! after. An array may grow, and its attributes may change: that does nothing to what was read.
+//! A read of many chunks is not atomic. Deleting, replacing, shrinking or converting the array meanwhile removes
+//! chunks, and missing chunks read as fill value. All of these change or delete its document; so that is compared
+//! before and after. Appending and attribute changes do not affect what was read.
 //!
-//! A store far away is asked once, after a read that met missing chunks, whether the document is still there.
+//! Remote stores get one request, after a read with missing chunks: whether the document still exists.
 
 use std::sync::atomic::Ordering;
 
@@ -14,17 +14,17 @@ use crate::meta::path::{ancestors, join};
 use crate::meta::{Format, Json};
 use crate::store::StoreExt as _;
 
-/// The document of an array as it was when a read began.
+/// The document of an array as it was when a read started.
 #[derive(Debug)]
 pub struct Steady {
     array: Array,
     key: String,
-    /// `None` if it is not compared: a store far away would be asked twice more for each read.
+    /// `None` if it is not compared: in a remote store that would take two more requests per read.
     state: Option<String>,
 }
 
 impl Array {
-    /// Notes the state of the array's document; see [`Steady::check`].
+    /// Records the state of the array's document; see [`Steady::check`].
     pub async fn steady(&self) -> Result<Steady> {
         let name = if self.meta().format == Format::V3 { "zarr.json" } else { ".zarray" };
         let key = join(self.path(), name);
@@ -40,8 +40,8 @@ impl Array {
 }
 
 impl Steady {
-    /// Fails if the array was deleted, replaced, made shorter or converted since. Of stores far away only a deletion is
-    /// seen, and only if chunks were missing.
+    /// Fails if the array was deleted, replaced, shrunk or converted since. In remote stores only a deletion is
+    /// detected, and only if chunks were missing.
     pub async fn check(&self) -> Result<()> {
         let store = self.array.store();
         let Some(state) = &self.state else { return self.check_far().await };
@@ -68,7 +68,7 @@ impl Steady {
         if !self.array.inner.missed.load(Ordering::Relaxed) {
             return Ok(());
         }
-        // Who does not answer, or not so, says nothing about the array.
+        // A failed request says nothing about the array.
         match self.array.store().state(&self.key).await {
             Ok(None) if !self.is_carried().await.unwrap_or(true) => {
                 Err(self.fault("deleted, moved or converted"))
@@ -77,7 +77,7 @@ impl Steady {
         }
     }
 
-    /// Whether a group above carries the document (consolidated metadata), so that the array needs none of its own.
+    /// Whether a parent group has the document (consolidated metadata), so that the array needs none of its own.
     async fn is_carried(&self) -> Result<bool> {
         let v2 = self.array.meta().format == Format::V2;
         for group in ancestors(self.array.path()) {
@@ -96,8 +96,8 @@ impl Steady {
     }
 }
 
-/// Whether a document tells of the same array, which may have grown, or has other attributes. The very same text is that
-/// of a replacement: nobody puts it for anything else.
+/// Whether a document describes the same array, possibly longer or with other attributes. An identical text is that of
+/// a replacement: nobody puts it for another reason.
 fn stays(old: &Json, new: &Json) -> bool {
     let shape = |d: &Json| {
         d.get("shape").and_then(Json::items)?.iter().map(Json::as_u64).collect::<Option<Vec<u64>>>()

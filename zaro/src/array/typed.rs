@@ -1,4 +1,4 @@
-//! Numbers of Rust in and out.
+//! Typed reads and writes of Rust numbers.
 
 use std::ops::Range;
 
@@ -7,15 +7,14 @@ use crate::error::{Error, Result};
 use crate::num;
 
 impl Array {
-    /// The elements of `selection` in C order, as Rust numbers: `array.read::<f32>([0..10, 0..100])`. They are decoded where
-    /// they stay.
+    /// Reads `selection` in C order as Rust numbers: `array.read::<f32>([0..10, 0..100])`. They are decoded in place.
     pub async fn read<T: Element>(&self, selection: impl Into<Selection>) -> Result<Vec<T>> {
         let selection = selection.into();
         let buffer = self.numbers(&selection)?;
         Ok(self.read_to(&selection, &ReadOptions::default(), buffer).await?.into_native())
     }
 
-    /// The same for callers who wait.
+    /// The blocking form.
     pub fn read_blocking<T: Element>(&self, selection: impl Into<Selection>) -> Result<Vec<T>> {
         let selection = selection.into();
         let mut buffer = self.numbers(&selection)?;
@@ -23,7 +22,7 @@ impl Array {
         Ok(buffer.into_native())
     }
 
-    /// The elements of `selection` as an array of the `ndarray` crate.
+    /// Reads `selection` as an array of the `ndarray` crate.
     #[cfg(feature = "ndarray")]
     pub async fn read_ndarray<T: Element>(
         &self,
@@ -42,7 +41,7 @@ impl Array {
         self.write_slab(&selection.into(), values, &WriteOptions::default()).await
     }
 
-    /// The same for callers who wait.
+    /// The blocking form.
     pub fn write_blocking<T: Element>(&self, selection: impl Into<Selection>, values: &[T]) -> Result<()> {
         let values = self.values(values)?;
         self.write_slab_blocking(&selection.into(), values, &WriteOptions::default())
@@ -61,7 +60,7 @@ impl Array {
         Err(self.named(Error::usage(format!("the array holds {held}, not {}", T::NAME))))
     }
 
-    /// Room for the numbers of `selection`.
+    /// Allocates memory for the numbers of `selection`.
     fn numbers<T: Element>(&self, selection: &Selection) -> Result<Numbers<T>> {
         let meta = self.meta();
         self.check_type::<T>()?;
@@ -84,7 +83,7 @@ impl<T: Element> AsMut<[u8]> for Numbers<T> {
 }
 
 impl<T: Element> Numbers<T> {
-    /// The numbers, which came as little-endian bytes.
+    /// Converts the numbers, which came as little-endian bytes, to native byte order.
     fn into_native(mut self) -> Vec<T> {
         if cfg!(target_endian = "big") {
             for value in &mut self.0 {
@@ -95,7 +94,7 @@ impl<T: Element> Numbers<T> {
     }
 }
 
-/// Little-endian bytes of numbers.
+/// The little-endian bytes of numbers.
 #[must_use]
 pub fn bytes_of<T: Element>(values: &[T]) -> Vec<u8> {
     let bytes: &[u8] = bytemuck::cast_slice(values);

@@ -1,9 +1,9 @@
-//! UTF-32 that is none.
+//! Detects invalid UTF-32 text.
 
 use crate::meta::DataType;
 
-/// How many texts in `bytes`, the little-endian elements of a fixed-size type, hold a code that is no character, such as
-/// half of a surrogate pair. Fields of structs count too.
+/// The number of texts in `bytes`, the little-endian elements of a fixed-size type, with an invalid code point, such as
+/// half of a surrogate pair. Fields of structs are included.
 #[must_use]
 pub fn invalid_utf32(data_type: &DataType, bytes: &[u8]) -> u64 {
     if !has_text(data_type) {

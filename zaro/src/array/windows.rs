@@ -1,7 +1,7 @@
-//! A part of an array that is larger than memory, window by window.
+//! Splits a selection that is larger than memory into windows.
 //!
-//! A read takes a selection and gives an answer. A [`View`] cuts a selection that is too large into smaller ones whose
-//! answers, one after the other, are the same elements; and a write's the other way round.
+//! A [`View`] splits a large selection into smaller ones whose results, one after another, are the same elements; and
+//! likewise for writes.
 
 use super::{Index, Order, Selection};
 use crate::error::{Error, Result};
@@ -9,10 +9,10 @@ use crate::meta::ArrayMeta;
 use crate::meta::grid::ChunkAxis;
 use crate::num;
 
-/// What is wanted along one dimension of the array.
+/// The selection along one dimension of the array.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Pick {
-    /// One position; the dimension is not in the answer.
+    /// One position; the dimension is not in the result.
     At(i64),
     /// `count` positions from `start` on.
     Range { start: u64, step: i64, count: u64 },
@@ -29,7 +29,7 @@ impl Pick {
         }
     }
 
-    /// Positions `from .. from + count` of those picked.
+    /// Positions `from .. from + count` of the selected ones.
     fn narrow(&self, from: u64, count: u64) -> Self {
         match self {
             Self::At(i) => Self::At(*i),
@@ -86,21 +86,21 @@ fn too_large() -> Error {
     Error::unsupported("a position beyond 2^63 cannot be selected")
 }
 
-/// What is wanted of an array.
+/// A selection of an array.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct View {
     picks: Vec<Pick>,
 }
 
 impl View {
-    /// The selection `indexes` of an array with these metadata; dimensions left out at the end are taken whole.
+    /// The selection `indexes` of an array with this metadata; missing dimensions at the end are selected whole.
     pub fn new(indexes: &[Index], meta: &ArrayMeta) -> Result<Self> {
         let resolved = Selection::new(indexes.to_vec()).resolve(meta)?;
         let mut counts = resolved.shape.iter();
         let mut picks = Vec::with_capacity(meta.shape.len());
         for (d, extent) in meta.shape.iter().enumerate() {
             let index = indexes.get(d).unwrap_or(&Index::All);
-            // Counted from the start, as `place` gives them.
+            // Counted from the start, as returned by `place`.
             let from_start = |i: &i64| if *i < 0 { i.saturating_add_unsigned(*extent) } else { *i };
             if let Index::At(i) = index {
                 picks.push(Pick::At(from_start(i)));
@@ -119,8 +119,8 @@ impl View {
         Ok(Self { picks })
     }
 
-    /// This view without the array's last dimension, along which the letters of texts lie, and how many letters a text
-    /// has; `None` if that dimension is not in the answer.
+    /// This view without the array's last dimension, which holds the characters of texts, and the number of characters
+    /// per text; `None` if that dimension is not in the result.
     #[must_use]
     pub fn folded(&self) -> Option<(Self, usize)> {
         let (last, rest) = self.picks.split_last()?;
@@ -130,7 +130,7 @@ impl View {
         Some((Self { picks }, letters))
     }
 
-    /// A part of a view that was [folded](Self::folded), with the last dimension of `whole` again.
+    /// A part of a [folded](Self::folded) view, with the last dimension of `whole` restored.
     #[must_use]
     pub fn unfolded(&self, whole: &Self) -> Self {
         let mut picks = self.picks.clone();
@@ -140,18 +140,18 @@ impl View {
         Self { picks }
     }
 
-    /// The dimensions of the array that are in the answer.
+    /// The dimensions of the array that are in the result.
     fn kept(&self) -> impl DoubleEndedIterator<Item = (usize, &Pick)> {
         self.picks.iter().enumerate().filter(|(_, p)| !matches!(p, Pick::At(_)))
     }
 
-    /// The dimensions of the array that are those of the answer.
+    /// The dimensions of the array that are in the result.
     #[must_use]
     pub fn dimensions(&self) -> Vec<usize> {
         self.kept().map(|(d, _)| d).collect()
     }
 
-    /// Where in the array position `i` of the answer lies, along dimension `d` of the array.
+    /// The position in the array, along its dimension `d`, of position `i` of the result.
     #[must_use]
     pub fn place(&self, d: usize, i: u64) -> u64 {
         match self.picks.get(d).map(|p| p.narrow(i, 1)) {
@@ -162,25 +162,25 @@ impl View {
         }
     }
 
-    /// The shape of the answer.
+    /// The shape of the result.
     #[must_use]
     pub fn shape(&self) -> Vec<u64> {
         self.kept().map(|(_, p)| p.count()).collect()
     }
 
-    /// The names of the answer's dimensions.
+    /// The names of the result's dimensions.
     #[must_use]
     pub fn names(&self, meta: &ArrayMeta) -> Vec<Option<String>> {
         let names = meta.dimension_names.as_deref().unwrap_or_default();
         self.kept().map(|(d, _)| names.get(d).cloned().flatten()).collect()
     }
 
-    /// How many elements the answer has.
+    /// The number of elements in the result.
     pub fn count(&self) -> Result<u64> {
         num::product(&self.shape())
     }
 
-    /// As the library takes it.
+    /// As a [`Selection`].
     pub fn selection(&self) -> Result<Selection> {
         Ok(Selection::new(self.picks.iter().map(Pick::index).collect::<Result<_>>()?))
     }
@@ -195,7 +195,7 @@ impl View {
         Ok(Self { picks })
     }
 
-    /// The part of this view that a window is.
+    /// The part of this view covered by a window.
     #[must_use]
     pub fn narrowed(&self, window: &Window) -> Self {
         let mut places = window.0.iter();
@@ -206,10 +206,10 @@ impl View {
         Self { picks: self.picks.iter().map(narrow).collect() }
     }
 
-    /// This view cut into windows that take at most `cutting.budget` bytes, in the order of its elements.
+    /// Splits this view into windows of at most `cutting.budget` bytes, in the order of its elements.
     ///
-    /// Windows end at chunk borders where they can, so that no chunk is decoded or written twice; what fits is one
-    /// window, and of nothing there is none.
+    /// Windows end at chunk borders where possible, so that no chunk is decoded or written twice; a view that fits is
+    /// one window, and an empty one has none.
     #[must_use]
     pub fn windows(&self, meta: &ArrayMeta, cutting: Cutting) -> Windows {
         let chunks = meta.grid.largest();
@@ -237,7 +237,7 @@ fn first_of(start: Option<i64>, step: i64, extent: u64) -> u64 {
     u64::try_from(first.clamp(0, high.max(0))).unwrap_or(0)
 }
 
-/// Where a piece that begins at `from` ends: after `rows`, or at a chunk border shortly before.
+/// Where a piece that starts at `from` ends: after `rows`, or at a chunk border shortly before.
 fn end_of(pick: &Pick, axis: Option<&ChunkAxis>, from: u64, rows: u64, count: u64) -> u64 {
     let end = from.saturating_add(rows).min(count);
     let Pick::Range { start, step: 1, .. } = pick else { return end };
@@ -250,7 +250,7 @@ fn end_of(pick: &Pick, axis: Option<&ChunkAxis>, from: u64, rows: u64, count: u6
     }
 }
 
-/// A part of a view: for each dimension of the answer the first position, and how many.
+/// A part of a view: first position and count for each dimension of the result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Window(pub Vec<(u64, u64)>);
 
@@ -262,17 +262,16 @@ impl Window {
     }
 }
 
-/// How a view is cut.
+/// How to split a view.
 #[derive(Debug, Clone, Copy)]
 pub struct Cutting {
-    /// What one element takes in memory.
+    /// Memory per element.
     pub item_size: usize,
-    /// What a window may take.
+    /// Memory per window.
     pub budget: usize,
     /// The order of the elements.
     pub order: Order,
-    /// Whether windows must follow one another without a gap, as a pipe gives or takes them; else they are boxes of whole
-    /// chunks.
+    /// Whether windows must be contiguous, as for a pipe; otherwise they are boxes of whole chunks.
     pub sequential: bool,
 }
 
@@ -287,7 +286,7 @@ fn extents(shape: &[u64], chunks: &[u64], cutting: Cutting) -> Vec<u64> {
     let mut extents: Vec<u64> = shape.iter().zip(chunks).map(|(n, c)| (*c).min(*n).max(1)).collect();
     let bytes = |extents: &[u64]| extents.iter().fold(item, |a, n| a.saturating_mul(*n));
     if cutting.sequential || bytes(&extents) > budget {
-        // Where not even one chunk fits, chunks are taken in parts.
+        // If not even one chunk fits, chunks are split.
         extents.fill(1);
     }
     for d in fastest_first {
@@ -301,19 +300,19 @@ fn extents(shape: &[u64], chunks: &[u64], cutting: Cutting) -> Vec<u64> {
     extents
 }
 
-/// One dimension that is cut.
+/// One dimension that is split.
 #[derive(Debug)]
 struct Dim {
     pick: Pick,
     axis: Option<ChunkAxis>,
-    /// How many positions a window has at most.
+    /// Maximum number of positions in a window.
     extent: u64,
-    /// The first position of the window, and how many it has.
+    /// First position and length of the window.
     here: (u64, u64),
 }
 
 impl Dim {
-    /// Goes to the piece that begins at `from`; says whether there is one.
+    /// Moves to the piece that starts at `from`; returns whether there is one.
     fn advance(&mut self, from: u64) -> bool {
         let count = self.pick.count();
         let end = end_of(&self.pick, self.axis.as_ref(), from, self.extent, count);
@@ -339,7 +338,7 @@ impl Iterator for Windows {
         }
         let window = Window(self.dims.iter().map(|dim| dim.here).collect());
         let next = |dim: &mut Dim| dim.advance(dim.here.0.saturating_add(dim.here.1)) || !dim.advance(0);
-        // The fastest dimension that goes on; those before it begin again.
+        // The fastest dimension that continues; those before it restart.
         self.over = !match self.order {
             Order::C => self.dims.iter_mut().rev().any(next),
             Order::F => self.dims.iter_mut().any(next),

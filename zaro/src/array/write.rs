@@ -1,15 +1,14 @@
-//! Slabs to chunks.
+//! Writing slabs: encodes chunks and puts them, safely with concurrent writers.
 //!
 //! A write cuts its selection at chunk borders like a read. A chunk that is wholly overwritten is encoded and put
-//! without being read. Of any other, everything that does not depend on the old content is encoded first; then the
-//! chunk is read, changed and put back on the condition that nobody else changed it meanwhile, again and again until
-//! that holds. So two writers never lose each other's elements, in one process or several, as long as the store can
-//! hold such a condition.
+//! without being read. Of any other, everything that does not depend on old content is encoded first; then the chunk is
+//! read, changed and put back on the condition that it is unchanged, with retries. So concurrent writers never lose
+//! each other's elements, in one process or several, as long as the store supports conditional puts.
 //!
-//! A chunk that is nothing but fill value, bit for bit, is left out.
+//! A chunk of only fill value, compared bitwise, is not stored.
 //!
-//! Chunks are encoded on the thread pool. In files and memory the same job reads and puts them; elsewhere that is done by
-//! futures, bounded in number by the memory there is.
+//! Chunks are encoded on the thread pool. For local stores the same job reads and puts them; otherwise that is done by
+//! futures, limited in number by the memory budget.
 
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
@@ -33,7 +32,7 @@ use crate::num;
 use crate::store::{Condition, Direct, Put, StoreExt as _};
 use crate::task::{self, Meter, Task, Unit};
 
-/// Elements to be written, as a [`Slab`] has them. A `Vec` is taken without a copy, and so is the memory of others, by
+/// Elements to be written, laid out as in a [`Slab`]. A `Vec` is taken without a copy, and so is foreign memory, by
 /// [`Bytes::from_owner`].
 #[derive(Debug, Clone)]
 pub struct Values {
@@ -56,43 +55,42 @@ impl From<Slab> for Values {
     }
 }
 
-/// How to write.
+/// Options of a write.
 #[derive(Debug, Clone, Default, derive_setters::Setters)]
 #[setters(prefix = "with_")]
 #[non_exhaustive]
 pub struct WriteOptions {
-    /// Store chunks that are nothing but fill value, too.
+    /// Also store chunks of only fill value.
     pub keep_fill: bool,
-    /// Nobody else writes to the array meanwhile: chunks of which a part is written are put back without a condition.
-    /// For stores that cannot hold one. If it is not true, writes are lost.
+    /// Assume a single writer: partly written chunks are put back without a condition. For stores without conditional
+    /// puts. With concurrent writers, writes are lost.
     pub single_writer: bool,
-    /// The array holds no chunks yet, so there are none to delete.
+    /// Assume that the array has no chunks yet, so that there are none to delete.
     pub assume_empty: bool,
-    /// How it is watched, in bytes of the slab, and stopped; then each chunk is old or new.
+    /// Progress, in bytes of the slab, and cancellation, after which each chunk is old or new.
     pub task: Task,
 }
 
-/// How often a chunk is read and changed anew because somebody else changed it first.
+/// How often a chunk is read and changed again because somebody else changed it first.
 const ATTEMPTS: u32 = 1000;
 
-/// The most chunks on their way to a remote store.
+/// Maximum number of chunks in flight to a remote store.
 const REMOTE_WRITERS: usize = 32;
 
-/// What one job on the pool writes at least, if there is so much: many small chunks go together.
+/// The least that one pool job writes, if available: small chunks are batched.
 const BATCH: usize = 1 << 20;
 
-/// Asked after a chunk was read and before it is put back.
+/// Called after a chunk was read and before it is put back.
 pub(crate) type Guard = Arc<dyn Fn() -> BoxFuture<'static, Result<bool>> + Send + Sync>;
 
 impl Array {
-    /// Writes `values` to `selection`, whose shape they must have.
+    /// Writes `values` to `selection`; the shapes must match.
     ///
-    /// Every chunk is put whole, so that a reader, or a write that is killed, leaves each either old or new. Which
-    /// chunks were written before an error is not known. If the future is dropped, chunks that are under way may still be
-    /// put.
+    /// Every chunk is put atomically, so that a reader, or a killed write, finds each either old or new. After an error
+    /// it is unknown which chunks were written. If the future is dropped, chunks in flight may still be put.
     ///
-    /// Whoever replaces or converts the array meanwhile is told that somebody writes, and a write is told if somebody did.
-    /// For many small writes, hold what [`Array::writing`] gives.
+    /// A concurrent replacement or conversion of the array sees that it is being written to, and a write fails if one
+    /// took place. For many small writes, hold the guard returned by [`Array::writing`].
     pub async fn write_slab(
         &self,
         selection: &Selection,
@@ -106,7 +104,7 @@ impl Array {
         run.await.map_err(|e| self.named(e))
     }
 
-    /// As [`Array::write_slab`], for callers without a runtime: blocks until all is written.
+    /// As [`Array::write_slab`], for callers without a runtime: blocks until everything is written.
     pub fn write_slab_blocking(
         &self,
         selection: &Selection,
@@ -115,7 +113,7 @@ impl Array {
     ) -> Result<()> {
         let run = || {
             let writer = self.writer(selection, values, options, None)?;
-            // One chunk is not worth the way to another thread; and a thread of the pool must not wait for the pool.
+            // One chunk is not worth a thread switch; and a pool thread must not wait for the pool.
             let small = writer.plan.jobs() < 2 && self.chain().shard().is_none();
             let here = small || rayon::current_thread_index().is_some();
             match self.inner.store.direct().filter(|_| here) {
@@ -131,8 +129,8 @@ impl Array {
         run().map_err(|e: Error| self.named(e))
     }
 
-    /// Writes `values` to chunks that are there, each on the condition that it is as it was before `guard` said yes.
-    /// Fails if it says no.
+    /// Writes `values` to existing chunks, each on the condition that it is unchanged since before `guard` agreed.
+    /// Fails if it does not.
     pub(crate) async fn write_guarded(
         &self,
         selection: &Selection,
@@ -161,19 +159,20 @@ impl Array {
     }
 }
 
-/// A write under way.
+/// A write in progress.
 pub(super) struct Writer {
     pub(super) array: Arc<ArrayInner>,
     pub(super) options: WriteOptions,
     pub(super) plan: ChunkPlan,
-    /// The elements; views of variable-length ones number the fill value, a chunk's old content, then `heaps`.
+    /// The elements; heap numbers in views of variable-length ones are: the fill value, a chunk's old content, then
+    /// `heaps`.
     pub(super) values: Bytes,
     pub(super) heaps: Arc<[Vec<u8>]>,
     meter: Meter,
-    /// Whether the calling thread does it all, since its like do other parts.
+    /// Whether the calling thread does everything, since other threads do other parts.
     pub(super) serial: bool,
     guard: Option<Guard>,
-    /// Whether it changes chunks until it is dropped.
+    /// Whether it counts as a change of chunks until dropped.
     changes: bool,
 }
 
@@ -185,8 +184,8 @@ impl Drop for Writer {
     }
 }
 
-/// The mutexes of chunks. Few, shared by many chunks: a turn is short. Threads and tasks have their own, since a task waits
-/// for threads while it holds one.
+/// Chunk locks. Few mutexes, shared by many chunks, since they are held briefly. Threads and tasks have separate ones,
+/// since a task waits for threads while it holds one.
 struct Turns<M>(RandomState, Vec<M>);
 
 static OF_THREADS: PerProcess<Turns<Mutex<()>>> = PerProcess::new();
@@ -200,23 +199,23 @@ impl<M: Default> Turns<M> {
     fn of(&self, array: &ArrayInner, key: &str) -> Result<&M> {
         let hash = self.0.hash_one((array.store.to_string(), key));
         let turn = usize::try_from(hash % 256).ok().and_then(|i| self.1.get(i));
-        turn.ok_or_else(|| Error::io("a chunk without a turn"))
+        turn.ok_or_else(|| Error::io("a chunk without a lock"))
     }
 }
 
-/// A pause, longer and longer, never the same.
+/// A random, growing pause.
 fn pause(attempt: u32) -> Duration {
     let most = 1u64 << attempt.min(9);
     let salt = RandomState::new().hash_one(attempt);
     Duration::from_micros(100 + salt % (most * 200))
 }
 
-/// What is to be done with a chunk.
+/// What to do with a chunk.
 enum ChunkStep {
     Put(Bytes),
-    /// It is nothing but fill value.
+    /// It is only fill value.
     Leave,
-    /// It is read first.
+    /// It has to be read first.
     Change(NewChunk),
 }
 
@@ -266,27 +265,27 @@ impl Writer {
         let context = &self.array.context;
         let threads = context.threads();
         let batch = (BATCH / chunk).min(jobs / threads.saturating_mul(4).max(1)).max(1);
-        // A thread that waits for the inner chunks of one shard may begin another, and each holds what it has encoded.
+        // A thread that waits for the inner chunks of one shard may start another, and each keeps what it has encoded.
         let at_once = if self.array.chain.shard().is_some() { threads } else { context.jobs_at_once() };
         task::each(at_once, (0..jobs).step_by(batch), |first| {
             let writer = self.clone();
             context.run(move || match writer.array.store.direct() {
                 Some(direct) => writer.batch(direct, first..first.saturating_add(batch).min(jobs)),
-                None => Err(Error::unsupported("the store is not at hand")),
+                None => Err(Error::unsupported("the store has no direct access")),
             })
         })
         .await
     }
 
-    /// The key of a chunk, and another one that it may have: a V2 array may have its chunks under another separator than
-    /// it says; what is there is to be changed, not to be hidden by a second chunk.
+    /// The key of a chunk, and an alternative: the chunks of a V2 array may be stored with another separator than its
+    /// metadata says; an existing chunk is changed, not hidden by a second one.
     fn keys(&self, job: &ChunkJob<'_>) -> (String, Option<String>) {
         let key = self.array.chunk_key(&job.index);
         let other = if self.options.assume_empty { None } else { self.array.doubtful_key(&job.index, &key) };
         (key, other)
     }
 
-    /// Writes chunks to a store at hand: the calling thread reads and puts them, too.
+    /// Writes chunks to a local store: the calling thread also reads and puts them.
     fn batch(&self, direct: &dyn Direct, jobs: Range<usize>) -> Result<()> {
         for i in jobs {
             self.options.task.check()?;
@@ -319,8 +318,8 @@ impl Writer {
             recycle(fresh);
             return Ok(());
         }
-        // Writers of this process take turns, so that none works in vain. Nothing below waits for another thread of
-        // ours while it holds the turn.
+        // Writers of this process lock the chunk, so that none works in vain. Nothing below waits for another thread of
+        // ours while it holds the lock.
         let _turn =
             OF_THREADS.get(Turns::new).of(&self.array, key)?.lock().unwrap_or_else(PoisonError::into_inner);
         for attempt in 0..ATTEMPTS {
@@ -378,7 +377,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Encodes a chunk, as far as that can be done without its old content.
+    /// Encodes a chunk, as far as possible without its old content.
     fn step(&self, i: usize) -> Result<ChunkStep> {
         let job = self.plan.job(i);
         let chain = self.array.chain_at(&job.index)?;
@@ -397,7 +396,7 @@ impl Writer {
         })
     }
 
-    /// Reads a chunk, changes it and puts it back, until nobody came between.
+    /// Reads a chunk, changes it and puts it back, until nothing came between.
     async fn change(self: &Arc<Self>, i: usize, key: &str, fresh: NewChunk) -> Result<()> {
         let store = &self.array.store;
         let fresh = Arc::new(fresh);
@@ -409,7 +408,7 @@ impl Writer {
                     return Ok(());
                 }
                 if !guard().await? {
-                    return Err(Error::conflict("somebody else made the array longer"));
+                    return Err(Error::conflict("the array was extended by somebody else meanwhile"));
                 }
             }
             let (writer, fresh) = (self.clone(), fresh.clone());
@@ -437,7 +436,7 @@ impl Writer {
         Err(contended())
     }
 
-    /// What becomes of a chunk whose old content is read; `None` if nothing of it is to be there.
+    /// The new content of a chunk, given the old; `None` if it should not exist.
     fn changed<'b>(
         &'b self,
         chain: &Chain,
@@ -447,7 +446,7 @@ impl Writer {
         old: Option<&'b [u8]>,
     ) -> Result<Option<Vec<Piece<'b>>>> {
         Ok(match self.finish(chain, fresh, sels, strides, old)? {
-            // Deleting knows no condition, so the fill value is stored.
+            // Deletes are unconditional, so the fill value is stored.
             None if old.is_some() && !self.options.single_writer => Some(vec![Piece::Owned(filled(chain)?)]),
             pieces => pieces,
         })
@@ -462,15 +461,15 @@ impl Writer {
 }
 
 fn contended() -> Error {
-    Error::conflict("others changed this chunk again and again while a part of it was to be written")
+    Error::conflict("this chunk kept being changed by other writers while a part of it was to be written")
 }
 
-/// What it means if a store cannot hold a condition.
+/// Explains the failure of a store without conditional puts.
 fn explained(e: Error) -> Error {
     match e.kind() {
         ErrorKind::Unsupported => e
-            .within("a part of a chunk is written, and the store cannot tell whether somebody else writes the rest")
-            .with_hint("single_writer", "says that nobody does"),
+            .within("part of a chunk is written, but the store has no conditional puts to protect concurrent writers")
+            .with_hint("single_writer", "assumes that there are no other writers"),
         _ => e,
     }
 }

@@ -1,11 +1,11 @@
-//! Writers of an array, as others see them: whoever replaces or converts all of it must not pass before their elements are
-//! there, and they must not write into what it has become.
+//! Registration of writers: whoever replaces or converts an array must wait for concurrent writes, and these must not
+//! write into the new array.
 //!
-//! A write through an array that was opened says so beside the array's document ([`Turn::writing`]), and looks at the end whether
-//! the array is still the same. Arrays that are being made are nobody else's business: their place has a journal.
+//! A write through an opened array registers beside the array's document ([`Turn::writing`]), and finally checks that
+//! the array is still the same. Arrays under construction need no registration: their place has a journal.
 //!
-//! Saying so costs some requests. A [`Writing`] that is held serves all writes through the array and its clones; and where one
-//! write follows another, it is held until none came for a while.
+//! Registration costs a few requests. A [`Writing`] guard serves all writes through the array and its clones; and with
+//! successive writes, it is kept until there was none for a while.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -20,10 +20,10 @@ use crate::meta::path::{join, shown};
 use crate::meta::{Format, Json};
 use crate::store::{SharedStore, StoreExt as _};
 
-/// Writes that come in this time after another belong together.
+/// Writes within this time after another share a registration.
 const TOGETHER: Duration = Duration::from_millis(500);
 
-/// An array as it was when somebody began to write elements to it.
+/// The registration of a writer: the array as it was when the write started.
 #[derive(Debug)]
 pub struct Writing {
     store: SharedStore,
@@ -31,23 +31,23 @@ pub struct Writing {
     key: String,
     /// The document of the array as it was opened.
     document: Arc<Json>,
-    /// The state of its document, where the store can tell.
+    /// The state of its document, where the store reports one.
     state: Option<String>,
     turn: Turn,
 }
 
-/// What an array knows of the writes through it.
+/// The registration state of an array.
 #[derive(Debug, Default)]
 pub(super) struct Writers(tokio::sync::Mutex<Now>);
 
 #[derive(Debug, Default)]
 struct Now {
     held: Weak<Writing>,
-    /// It, while writes follow each other.
+    /// The registration kept between successive writes.
     kept: Option<Arc<Writing>>,
-    /// When a write came to its end.
+    /// When the last write ended.
     last: Option<Instant>,
-    /// Whether nobody else can see the store: it is memory.
+    /// Whether the store is private memory, invisible to others.
     private: Option<bool>,
 }
 
@@ -58,7 +58,7 @@ impl Now {
 }
 
 impl Array {
-    /// The same array, one that others may know: whoever writes to it says so.
+    /// The same array, visible to others: its writers register.
     pub(crate) fn announced(mut self) -> Self {
         if let Some(inner) = Arc::get_mut(&mut self.inner) {
             inner.writers = Some(Arc::default());
@@ -66,7 +66,7 @@ impl Array {
         self
     }
 
-    /// The same array, one that nobody else is to know yet.
+    /// The same array, not visible to others yet.
     pub(crate) fn unseen(mut self) -> Self {
         if let Some(inner) = Arc::get_mut(&mut self.inner) {
             inner.writers = None;
@@ -74,10 +74,11 @@ impl Array {
         self
     }
 
-    /// Says that elements are written, for as long as the answer lives: for many writes that belong together.
+    /// Registers a writer until the guard is dropped: for many writes that belong together.
     ///
     /// # Errors
-    /// `Conflict` if somebody works on all that the array lies in, or if it is not there any more as it was opened.
+    /// `Conflict` if an operation on the whole array or its parents is in progress, or if the array is no longer as it
+    /// was opened.
     pub async fn writing(&self) -> Result<Arc<Writing>> {
         let Some(writers) = &self.inner.writers else {
             return Writing::begin(&self.inner, Turn::alone()).await.map(Arc::new);
@@ -105,12 +106,12 @@ impl Array {
         Ok(writing)
     }
 
-    /// Whether others are told of a write.
+    /// Whether a write registers.
     pub(super) fn announces(&self, options: &WriteOptions) -> bool {
         self.inner.writers.is_some() && !options.single_writer
     }
 
-    /// Does `write`, said and looked at as [`Array::writing`] does.
+    /// Runs `write`, registered and checked as by [`Array::writing`].
     pub(super) async fn announcing(&self, write: impl Future<Output = Result<()>>) -> Result<()> {
         let Some(writers) = &self.inner.writers else { return write.await };
         let writing = self.writing().await?;
@@ -126,7 +127,7 @@ impl Array {
     }
 }
 
-/// Ends what is kept when no write came for a while, or when the array is gone.
+/// Ends the registration when no write came for a while, or when the array is dropped.
 async fn let_go(writers: Weak<Writers>) {
     loop {
         tokio::time::sleep(TOGETHER).await;
@@ -135,7 +136,7 @@ async fn let_go(writers: Weak<Writers>) {
         let kept = if now.is_recent() { None } else { now.kept.take() };
         let over = now.kept.is_none();
         drop(now);
-        // The last owner must not wait for a request where the request is made.
+        // The last owner must not block on a request in the runtime that makes the request.
         let rest = Arc::into_inner(writers).and_then(|writers| writers.0.into_inner().kept);
         for writing in [kept, rest].into_iter().flatten().filter_map(Arc::into_inner) {
             let _ = writing.turn.end().await;
@@ -149,13 +150,13 @@ async fn let_go(writers: Weak<Writers>) {
 impl Writing {
     async fn begin(array: &ArrayInner, turn: Turn) -> Result<Self> {
         let (store, path) = (array.store.clone(), array.path.clone());
-        // Of two that begin at once, each looks after it has said so.
+        // Of two that start at once, each checks after registering.
         journal::check_settled_above(&store, &path).await?;
         let name = if array.meta.format == Format::V3 { "zarr.json" } else { ".zarray" };
         let (key, document) = (join(&path, name), array.meta.document.clone());
         let mut writing = Self { store, path, key, document, state: None, turn };
         writing.state = writing.now().await?;
-        // What was read of it before that may be of an array that is no more; it may have become longer.
+        // Earlier reads may be of an array that no longer exists; it may have been extended.
         match writing.stored().await? {
             Some(now) if settings(&now) == settings(&writing.document) && grown(&writing.document, &now) => {
                 Ok(writing)
@@ -164,21 +165,21 @@ impl Writing {
         }
     }
 
-    /// Fails if elements that were written since may be lost.
+    /// Fails if elements written since may be lost.
     pub async fn check(&self) -> Result<()> {
-        let lost = |e: Error| e.within("begun while elements were written, which may be lost");
+        let lost = |e: Error| e.within("started while elements were written, which may be lost");
         journal::check_settled_above(&self.store, &self.path).await.map_err(lost)?;
         if self.now().await? == self.state {
             return Ok(());
         }
-        // Attributes and lengths may change. One that is the same to the letter was put there by who replaced the array.
+        // Attributes and lengths may change. An identical document was put there by a replacement of the array.
         match self.stored().await? {
             Some(now) if settings(&now) == settings(&self.document) && now != *self.document => Ok(()),
             _ => Err(self.conflict()),
         }
     }
 
-    /// The state of the document of the array.
+    /// The current state of the array's document.
     async fn now(&self) -> Result<Option<String>> {
         match self.store.state(&self.key).await {
             Err(e) if e.kind() == ErrorKind::Unsupported => Ok(None),
@@ -192,13 +193,13 @@ impl Writing {
     }
 
     fn conflict(&self) -> Error {
-        Error::conflict("somebody replaced or converted the array while it was written to; write it again")
+        Error::conflict("the array was replaced or converted while it was written to; write it again")
             .with_node(shown(&self.path))
             .with_store(&self.store)
     }
 }
 
-/// What decides how elements are stored.
+/// The fields that determine how elements are stored.
 fn settings(document: &Json) -> Json {
     let mut document = crate::meta::consolidate::without(document);
     document.remove("attributes");
@@ -206,7 +207,7 @@ fn settings(document: &Json) -> Json {
     document
 }
 
-/// Whether no dimension has become shorter.
+/// Whether no dimension has shrunk.
 fn grown(then: &Json, now: &Json) -> bool {
     let shape = |d: &Json| d.get("shape")?.items()?.iter().map(Json::as_u64).collect::<Option<Vec<u64>>>();
     let (then, now) = (shape(then).unwrap_or_default(), shape(now).unwrap_or_default());

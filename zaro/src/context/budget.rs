@@ -1,4 +1,4 @@
-//! How many bytes may be in flight at once: asked for, and not yet in their place.
+//! The memory budget for bytes in flight: requested, and not yet in place.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::{Error, Result};
 
-/// One for all that a context reads.
+/// One budget for all reads of a context.
 ///
-/// A share is taken whole, before its first byte is asked for, and nobody who holds one waits for another: so everybody gets
-/// one in the end.
+/// A share is taken as a whole, before its first byte is requested, and no holder of a share waits for another: so
+/// everybody gets one in the end.
 #[derive(Debug)]
 pub(crate) struct Budget {
     bytes: usize,
@@ -24,15 +24,15 @@ impl Budget {
         Self { bytes, permits: Arc::new(Semaphore::new(most)), most }
     }
 
-    /// The bytes there are in all.
+    /// The total budget in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Waits until `bytes` may be held. Something larger than the whole budget waits until it is alone.
+    /// Waits until `bytes` may be held. A request larger than the whole budget waits until it is alone.
     pub(crate) async fn take(&self, bytes: usize) -> Result<OwnedSemaphorePermit> {
         let permits = u32::try_from(bytes.div_ceil(1 << 10).clamp(1, self.most)).unwrap_or(u32::MAX);
         let taken = Arc::clone(&self.permits).acquire_many_owned(permits).await;
-        taken.map_err(|_| Error::io("the budget for memory is closed"))
+        taken.map_err(|_| Error::io("the memory budget is closed"))
     }
 }

@@ -1,4 +1,4 @@
-//! The cache: what was made once and may be wanted again, bounded in bytes, the least recently used leaving first.
+//! An in-memory LRU cache of limited size, for values that may be needed again.
 
 use std::any::Any;
 use std::collections::hash_map::{Entry, RandomState};
@@ -12,10 +12,10 @@ use tokio::sync::OnceCell;
 
 use crate::error::{Error, Result};
 
-/// What the tables take for each value.
+/// Bookkeeping memory per value.
 const FLAT: usize = 200;
 
-/// The name of a value: whose it is, and which of theirs.
+/// The key of a value: its owner, and which of the owner's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     pub(crate) owner: u64,
@@ -25,10 +25,10 @@ pub(crate) struct Key {
 /// A value of any kind.
 pub(crate) type Value = Arc<dyn Any + Send + Sync>;
 
-/// A value that is being made, or was.
+/// A value that is being made, or has been.
 type Cell<V> = OnceCell<std::result::Result<Arc<V>, Arc<Error>>>;
 
-/// Values by name.
+/// Values by key.
 pub(crate) struct Cache {
     capacity: AtomicUsize,
     state: Mutex<CacheState>,
@@ -36,9 +36,9 @@ pub(crate) struct Cache {
 
 #[derive(Default)]
 struct CacheState {
-    /// By owner first, so that all of one can be dropped.
+    /// By owner first, so that all values of one can be dropped.
     held: HashMap<u64, HashMap<[u64; 4], CachedValue>>,
-    /// Names by time of last use.
+    /// Keys by time of last use.
     order: BTreeMap<u64, Key>,
     clock: u64,
     bytes: usize,
@@ -56,14 +56,13 @@ impl fmt::Debug for Cache {
     }
 }
 
-/// A number for an owner that no other has.
+/// A unique owner number.
 pub(crate) fn owner() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A name for something that is no number. No two are met with the same: it has 128 bits, and who chooses the names does not
-/// know what they are mixed with.
+/// Hashes a key that is not a number. Collisions are not to be expected: it has 128 bits, and is seeded randomly.
 pub(crate) fn hashed(what: impl Hash) -> [u64; 2] {
     static STATE: LazyLock<[RandomState; 2]> = LazyLock::new(Default::default);
     let [a, b] = &*STATE;
@@ -108,7 +107,7 @@ impl CacheState {
         old
     }
 
-    /// Drives out values until `capacity` holds, but never the one that was used last.
+    /// Evicts values until they fit `capacity`, but never the one used last.
     fn make_room(&mut self, capacity: usize, gone: &mut Vec<Value>) {
         while self.bytes > capacity && self.order.len() > 1 {
             let Some((_, oldest)) = self.order.first_key_value() else { break };
@@ -128,7 +127,7 @@ impl Cache {
         self.capacity.load(Ordering::Relaxed)
     }
 
-    /// Makes it larger or smaller.
+    /// Changes the capacity.
     pub(crate) fn resize(&self, capacity: usize) {
         let mut gone = Vec::new();
         let mut state = self.lock();
@@ -142,27 +141,27 @@ impl Cache {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many bytes are held.
+    /// The number of bytes cached.
     pub(crate) fn bytes(&self) -> usize {
         self.lock().bytes
     }
 
-    /// The value of that name.
+    /// Returns the value of a key.
     pub(crate) fn get<V: Any + Send + Sync>(&self, key: &Key) -> Option<Arc<V>> {
         self.lock().get(key)?.downcast().ok()
     }
 
-    /// Whether a value of that name is held. It is not used by that.
+    /// Whether a value is cached; does not count as a use.
     pub(crate) fn has(&self, key: &Key) -> bool {
         self.lock().held(key).is_some()
     }
 
-    /// Whether a value of `bytes` would be kept: not if it alone would take more than a quarter of the room.
+    /// Whether a value of `bytes` would be cached: not if it takes more than a quarter of the capacity.
     pub(crate) fn takes(&self, bytes: usize) -> bool {
         bytes <= self.capacity() / 4
     }
 
-    /// Keeps `value`, if [`Cache::takes`] says so. What had to go for it is given back, so that its memory can be used.
+    /// Caches `value`, if [`Cache::takes`] allows it. Evicted values are returned, so that their memory can be reused.
     pub(crate) fn put(&self, key: Key, value: Value, bytes: usize) -> Vec<Value> {
         if !self.takes(bytes) {
             return Vec::new();
@@ -173,8 +172,8 @@ impl Cache {
         gone
     }
 
-    /// The value of that name, made if it is not held: once for all who ask at the same time. All who wait for one that
-    /// fails share the failure, which is not kept. A value made so is kept whatever its size, if need be alone.
+    /// Returns the value of a key, made if it is not cached: once for all concurrent callers. If that fails, all of
+    /// them share the error, which is not cached. A value made this way is cached whatever its size, if need be alone.
     pub(crate) async fn get_or_make<V: Any + Send + Sync>(
         &self,
         key: Key,
@@ -204,7 +203,7 @@ impl Cache {
             let mut gone = Vec::new();
             let mut state = self.lock();
             let address = Arc::as_ptr(&cell).cast::<()>();
-            // Forgotten or driven out meanwhile, perhaps with another in its place: then there is nothing to keep.
+            // Dropped or evicted meanwhile, perhaps with another in its place: then there is nothing to cache.
             if state.held(&key).is_some_and(|h| Arc::as_ptr(&h.value).cast::<()>() == address) {
                 match made {
                     Ok(value) => {
@@ -220,13 +219,13 @@ impl Cache {
         made.clone()
     }
 
-    /// Forgets the value of that name.
+    /// Drops the value of a key.
     pub(crate) fn forget(&self, key: &Key) {
         let gone = self.lock().remove(key);
         drop(gone);
     }
 
-    /// Forgets everything of that owner.
+    /// Drops all values of an owner.
     pub(crate) fn forget_owner(&self, owner: u64) {
         let mut state = self.lock();
         let gone = state.held.remove(&owner);

@@ -1,7 +1,7 @@
-//! Values that a forked child must not share with its parent.
+//! Fork safety: values that a forked child process must not share with its parent.
 //!
-//! After `fork` only the forking thread goes on. A lock that another thread held is locked for ever, a runtime and a pool
-//! have no threads any more, and two processes would speak on one connection. So each process makes its own.
+//! After `fork` only the forking thread continues. A lock held by another thread stays locked forever, a runtime and a
+//! pool have no threads, and two processes would share one connection. So each process makes its own.
 #![allow(unsafe_code, reason = "see the comments at each place")]
 
 use std::fmt;
@@ -14,11 +14,11 @@ static GENERATION: AtomicU64 = AtomicU64::new(0);
 
 #[cfg(unix)]
 extern "C" fn forked() {
-    // Nothing but an atomic number: all that may be done here.
+    // Only an atomic operation is allowed here.
     GENERATION.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Tells processes apart that descend from each other.
+/// Distinguishes a process from its parents.
 pub(super) fn generation() -> u64 {
     static WATCH: Once = Once::new();
     WATCH.call_once(|| {
@@ -30,7 +30,7 @@ pub(super) fn generation() -> u64 {
     GENERATION.load(Ordering::Relaxed)
 }
 
-/// A value that is made when first asked for, and once more in each forked child.
+/// A value that is made on first use, and again in each forked child.
 pub(crate) struct PerProcess<T> {
     slot: AtomicPtr<Stamped<T>>,
 }

@@ -1,4 +1,4 @@
-//! Which addresses may be connected to, where strangers say which ones are opened.
+//! Restricts connections to public addresses, for servers that open addresses named by strangers.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -7,8 +7,8 @@ use url::{Host, Url};
 
 use crate::error::{Error, Result};
 
-/// Resolves names to public addresses only. It looks at the very address that is then connected to, so that a name which leads
-/// elsewhere the second time gains nothing.
+/// Resolves names to public addresses only. It checks the very address that is then connected to, so that a name that
+/// resolves differently the second time gains nothing.
 pub(super) struct PublicOnly;
 
 impl Resolve for PublicOnly {
@@ -17,7 +17,7 @@ impl Resolve for PublicOnly {
             let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
             let (public, private): (Vec<SocketAddr>, Vec<_>) = found.partition(|a| is_public(a.ip()));
             if public.is_empty() && !private.is_empty() {
-                return Err("the name leads to an address that is not public".into());
+                return Err("the name resolves to an address that is not public".into());
             }
             let addresses: Addrs = Box::new(public.into_iter());
             Ok(addresses)
@@ -25,13 +25,13 @@ impl Resolve for PublicOnly {
     }
 }
 
-/// Refuses an address that is written as a number and not public.
+/// Refuses a literal IP address that is not public.
 pub(super) fn check(url: &Url) -> Result<()> {
     let ip = match url.host() {
         Some(Host::Ipv4(ip)) => IpAddr::V4(ip),
         Some(Host::Ipv6(ip)) => IpAddr::V6(ip),
         Some(Host::Domain(_)) => return Ok(()),
-        None => return Err(Error::usage("the address names no host")),
+        None => return Err(Error::usage("the URL has no host")),
     };
     if is_public(ip) { Ok(()) } else { Err(Error::not_permitted("only public addresses may be opened here")) }
 }
@@ -53,7 +53,7 @@ fn is_public_v4(ip: Ipv4Addr) -> bool {
         || ip.is_multicast()
         || a == 0
         || a >= 240
-        // Carriers' own (100.64/10), protocol assignments (192.0.0/24), benchmarks (198.18/15).
+        // Carrier-grade NAT (100.64/10), protocol assignments (192.0.0/24), benchmarks (198.18/15).
         || (a == 100 && (64..128).contains(&b))
         || (a, b, c) == (192, 0, 0)
         || (a == 198 && (b == 18 || b == 19));
@@ -61,7 +61,7 @@ fn is_public_v4(ip: Ipv4Addr) -> bool {
 }
 
 fn is_public_v6(ip: Ipv6Addr) -> bool {
-    // An IPv4 address in another dress is what it is without it.
+    // An IPv4-mapped address is treated as IPv4.
     if let Some(v4) = ip.to_ipv4_mapped() {
         return is_public_v4(v4);
     }

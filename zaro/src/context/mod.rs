@@ -1,8 +1,8 @@
-//! What everything that is opened shares: memory, threads, connections.
+//! Shared resources: memory budget, threads and connections.
 //!
-//! A [`Context`] has one budget for bytes in flight, one cache, one pool of decoding threads, the HTTP clients, and the limits
-//! per host. Stores and arrays take what they need from the one they were opened with, so that 500 arrays stay within one
-//! `memory`. [`Context::shared`] is used where none is named. After a `fork`, the child has everything anew ([`fork`](self)).
+//! A [`Context`] has one budget for bytes in flight, one cache, one pool of decoding threads, the HTTP clients, and the
+//! limits per host. Stores and arrays use the context they were opened with, so that 500 arrays stay within one
+//! `memory`. [`Context::shared`] is the default. After a `fork`, the child gets everything anew ([`fork`](self)).
 
 mod budget;
 pub(crate) mod cache;
@@ -23,21 +23,21 @@ pub(crate) use fork::PerProcess;
 
 use crate::error::{Error, Result};
 
-/// The memory for what is kept and what is in flight, beyond the answers themselves, unless told otherwise: 256 MiB.
+/// The default memory for caches and bytes in flight, not counting results: 256 MiB.
 pub const DEFAULT_MEMORY: usize = 256 << 20;
 
-/// What a [`Context`] may use.
+/// Settings of a [`Context`].
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ContextOptions {
-    /// Memory for everything that is kept and everything in flight, beyond the answers themselves.
+    /// Memory for caches and bytes in flight, not counting results.
     pub memory: usize,
-    /// Threads that decode and encode. Without it: one per core, the same for every such context of the process.
+    /// Threads that decode and encode. Default: one per core, shared by all such contexts of the process.
     pub threads: Option<usize>,
-    /// The runtime that [`Context::block_on`] waits on. Without it: one of our own, started when first needed.
+    /// The runtime that [`Context::block_on`] uses. Default: zaro's own, started on first use.
     pub runtime: Option<tokio::runtime::Handle>,
-    /// Connect to public addresses only: not to this machine, nor to its private network. For servers that open what
-    /// strangers name.
+    /// Connect to public addresses only: not to this machine, nor to its private network. For servers that open
+    /// addresses named by strangers.
     pub public_only: bool,
 }
 
@@ -48,32 +48,32 @@ impl Default for ContextOptions {
 }
 
 impl ContextOptions {
-    /// With so many bytes of memory.
+    /// Sets the memory in bytes.
     #[must_use]
     pub fn with_memory(self, memory: usize) -> Self {
         Self { memory, ..self }
     }
 
-    /// With so many threads that decode and encode.
+    /// Sets the number of threads that decode and encode.
     #[must_use]
     pub fn with_threads(self, threads: usize) -> Self {
         Self { threads: Some(threads), ..self }
     }
 
-    /// On the caller's runtime.
+    /// Uses the caller's runtime.
     #[must_use]
     pub fn with_runtime(self, runtime: tokio::runtime::Handle) -> Self {
         Self { runtime: Some(runtime), ..self }
     }
 
-    /// Connecting to public addresses only.
+    /// Connects to public addresses only.
     #[must_use]
     pub fn with_public_only(self, public_only: bool) -> Self {
         Self { public_only, ..self }
     }
 }
 
-/// What everything that is opened with it shares. Cheap to clone.
+/// Resources shared by everything that is opened with it. Cheap to clone.
 #[derive(Clone)]
 pub struct Context {
     common: Arc<Process>,
@@ -83,7 +83,7 @@ pub struct Context {
 /// Threads and connections.
 struct Process {
     options: ContextOptions,
-    /// The process it was made in.
+    /// The process it was created in.
     born: u64,
     state: PerProcess<ProcessState>,
 }
@@ -91,7 +91,7 @@ struct Process {
 #[derive(Default)]
 struct ProcessState {
     pool: OnceLock<Pool>,
-    /// Places at each host, by host and limit.
+    /// Request slots per host, by host and limit.
     hosts: Mutex<HashMap<(String, usize), Arc<Semaphore>>>,
     #[cfg(feature = "cloud")]
     clients: Mutex<HashMap<ClientKey, reqwest::Client>>,
@@ -99,18 +99,18 @@ struct ProcessState {
 
 type Pool = std::result::Result<rayon::ThreadPool, String>;
 
-/// What clients are told apart by.
+/// The settings that require separate clients.
 #[cfg(feature = "cloud")]
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ClientKey {
     pub(crate) connect_timeout: std::time::Duration,
     pub(crate) read_timeout: std::time::Duration,
     pub(crate) idle: usize,
-    /// Sent along with every request.
+    /// Sent with every request.
     pub(crate) headers: Vec<(String, String)>,
 }
 
-/// What bytes are for.
+/// The uses of memory.
 struct Memory {
     bytes: usize,
     shares: PerProcess<Shares>,
@@ -120,15 +120,15 @@ struct Shares {
     chunks: Cache,
     answers: Cache,
     budget: Budget,
-    /// How many read from afar now.
+    /// The number of current remote reads.
     far: Mutex<usize>,
 }
 
-/// Somebody who reads from afar, until it is dropped.
+/// A remote read in progress, until dropped.
 pub(crate) struct RemoteReader<'a>(&'a Context, usize);
 
 impl RemoteReader<'_> {
-    /// How many there were with this one when it began.
+    /// The number of remote reads when it started, including this one.
     pub(crate) fn number(&self) -> usize {
         self.1
     }
@@ -153,8 +153,8 @@ impl Default for Context {
     }
 }
 
-/// Runs `f`, which may use rayon, for those who know no context: on the pool whose thread calls, or else on that of the shared
-/// one, while the calling thread waits.
+/// Runs `f`, which may use rayon, for callers without a context: on the current pool, or else on that of the shared
+/// context, while the calling thread waits.
 #[cfg(feature = "image")]
 pub(crate) fn install<T: Send>(f: impl FnOnce() -> T + Send) -> T {
     if rayon::current_thread_index().is_some() { f() } else { Context::shared().install(f) }
@@ -163,7 +163,7 @@ pub(crate) fn install<T: Send>(f: impl FnOnce() -> T + Send) -> T {
 static SHARED: OnceLock<Context> = OnceLock::new();
 
 impl Context {
-    /// A context of its own. Its threads start when they are first needed.
+    /// Creates a context. Its threads start on first use.
     #[must_use]
     pub fn new(options: ContextOptions) -> Self {
         let memory = Memory::of(options.memory);
@@ -173,18 +173,18 @@ impl Context {
         }
     }
 
-    /// The one that is used where none is named.
+    /// The default context.
     #[must_use]
     pub fn shared() -> Self {
         SHARED.get_or_init(|| Self::new(ContextOptions::default())).clone()
     }
 
-    /// Makes this the [shared](Context::shared) one; `false` if there is one already.
+    /// Makes this the [shared](Context::shared) context; `false` if there is one already.
     pub fn share(&self) -> bool {
         SHARED.set(self.clone()).is_ok()
     }
 
-    /// The same threads and connections with other memory: for an operation that has a share of its own.
+    /// The same threads and connections with separate memory: for an operation with its own share.
     #[must_use]
     pub fn with_memory(&self, bytes: usize) -> Self {
         Self { common: self.common.clone(), memory: Memory::of(bytes) }
@@ -195,13 +195,13 @@ impl Context {
         self.with_memory(self.memory().checked_div(parts).unwrap_or_default())
     }
 
-    /// The bytes for what is kept and what is in flight.
+    /// The memory in bytes for caches and bytes in flight.
     #[must_use]
     pub fn memory(&self) -> usize {
         self.memory.bytes
     }
 
-    /// Runs a future to its end, on the context's runtime.
+    /// Runs a future to completion on the context's runtime.
     pub fn block_on<T: Send>(&self, future: impl Future<Output = Result<T>> + Send) -> Result<T> {
         match &self.common.options.runtime {
             // In a forked child, the caller's runtime has no threads.
@@ -214,22 +214,22 @@ impl Context {
         self.memory.shares.get(|| Shares::of(self.memory.bytes))
     }
 
-    /// What was decoded and parsed: chunks, indexes of shards, tables of references.
+    /// The cache for decoded chunks, shard indexes and reference tables.
     pub(crate) fn chunks(&self) -> &Cache {
         &self.shares().chunks
     }
 
-    /// What remote stores answered.
+    /// The cache for responses of remote stores.
     pub(crate) fn answers(&self) -> &Cache {
         &self.shares().answers
     }
 
-    /// The bytes in flight.
+    /// The budget for bytes in flight.
     pub(crate) fn budget(&self) -> &Budget {
         &self.shares().budget
     }
 
-    /// Says that somebody reads from afar. As long as one does, the cache has less room: what is in flight has the rest.
+    /// Registers a remote read. While there is one, the cache has less memory: the rest is for bytes in flight.
     pub(crate) fn reading(&self) -> RemoteReader<'_> {
         RemoteReader(self, self.read_far(true))
     }
@@ -250,14 +250,14 @@ impl Context {
         self.common.state.get(ProcessState::default)
     }
 
-    /// The places for requests to `host`, of which there are `limit`.
+    /// The request slots of `host`, of which there are `limit`.
     pub(crate) fn host(&self, host: &str, limit: usize) -> Arc<Semaphore> {
         let limit = limit.clamp(1, Semaphore::MAX_PERMITS);
         let mut hosts = self.state().hosts.lock().unwrap_or_else(PoisonError::into_inner);
         hosts.entry((host.to_owned(), limit)).or_insert_with(|| Arc::new(Semaphore::new(limit))).clone()
     }
 
-    /// The client for `key`, with its connections; made by `build` if there is none yet.
+    /// The client for `key`, with its connections; made by `build` on first use.
     #[cfg(feature = "cloud")]
     pub(crate) fn client(
         &self,
@@ -277,15 +277,15 @@ impl Context {
         Ok(client)
     }
 
-    /// Fails if `url` may not be connected to. Names are held to it when they are resolved.
+    /// Fails if connecting to `url` is not allowed. Host names are checked when resolved.
     #[cfg(feature = "cloud")]
     pub(crate) fn check_address(&self, url: &url::Url) -> Result<()> {
         if self.common.options.public_only { guard::check(url) } else { Ok(()) }
     }
 
-    /// The threads that decode and encode.
+    /// The decoding and encoding threads.
     fn pool(&self) -> Result<&rayon::ThreadPool> {
-        /// That of all contexts that do not say how many threads they want.
+        /// The pool of all contexts without a thread count.
         static COMMON: PerProcess<OnceLock<Pool>> = PerProcess::new();
         let build = |threads: usize| {
             let builder = rayon::ThreadPoolBuilder::new().num_threads(threads);
@@ -298,7 +298,7 @@ impl Context {
         pool.as_ref().map_err(|e| Error::io(format!("the system gives no thread, or no memory for one: {e}")))
     }
 
-    /// How many threads decode and encode.
+    /// The number of decoding and encoding threads.
     #[must_use]
     pub fn threads(&self) -> usize {
         self.pool().map_or(1, rayon::ThreadPool::current_num_threads)
@@ -309,25 +309,26 @@ impl Context {
         self.threads().saturating_add(1)
     }
 
-    /// Runs `f` on the decoding threads, where it may use rayon, while the calling thread waits.
+    /// Runs `f` on the decoding threads, where it may use rayon, while the calling thread blocks.
     pub(crate) fn install<T: Send>(&self, f: impl FnOnce() -> T + Send) -> T {
         match self.pool() {
             Ok(pool) => pool.install(f),
-            // Without threads of ours rayon has some, or ends the program.
+            // Without our threads rayon uses its own, or aborts the program.
             Err(_) => f(),
         }
     }
 
-    /// Runs `f` on the decoding threads, while the calling task waits. It goes on to its end even if the task does not.
+    /// Runs `f` on the decoding threads, while the calling task waits. It runs to completion even if the task is
+    /// dropped.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         f: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let (tell, told) = tokio::sync::oneshot::channel();
         self.pool()?.spawn(move || {
-            // A panic on the pool would end the program. There should be none; if there is, one job has failed.
+            // A panic on the pool would abort the program. There should be none; if there is, one job has failed.
             let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f));
-            // Nobody listens if the work was given up.
+            // Nobody listens if the task was dropped.
             let _ = tell.send(done.unwrap_or_else(|_| Err(Error::io("a decoding job panicked"))));
         });
         told.await.map_err(|_| Error::io("a decoding thread was lost"))?

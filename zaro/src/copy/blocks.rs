@@ -1,4 +1,4 @@
-//! How an array is cut into blocks that fit into memory, so that no source chunk is read more often than need be.
+//! Splits an array into blocks that fit into memory, so that each source chunk is read as few times as possible.
 
 use crate::error::{Error, Hint, Result};
 use crate::num;
@@ -17,12 +17,12 @@ impl Blocks {
         Self { shape: shape.to_vec(), block, counts }
     }
 
-    /// How many there are.
+    /// The number of blocks.
     pub(crate) fn count(&self) -> Result<u64> {
         num::product(&self.counts)
     }
 
-    /// Where block `i`, in C order, begins and how large it is.
+    /// The start and the shape of block `i`, in C order.
     pub(crate) fn place(&self, i: u64) -> (Vec<u64>, Vec<u64>) {
         let mut left = i;
         let mut start = vec![0; self.counts.len()];
@@ -35,52 +35,52 @@ impl Blocks {
         (start, count)
     }
 
-    /// The shape of all blocks but those at the far ends.
+    /// The shape of all blocks but those at the far edges.
     pub(crate) fn block(&self) -> &[u64] {
         &self.block
     }
 }
 
-/// What is to be cut.
+/// The array to split.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BlockCutting<'a> {
-    /// The array's extents.
+    /// The array's shape.
     pub(super) shape: &'a [u64],
-    /// The chunks it is read in.
+    /// The shape of the source chunks.
     pub(super) from: &'a [u64],
-    /// The chunks it is written in; blocks consist of whole ones.
+    /// The shape of the destination chunks; blocks consist of whole ones.
     pub(super) to: &'a [u64],
-    /// Bytes an element takes while it is in memory.
+    /// Memory per element in bytes.
     pub(super) size: usize,
 }
 
-/// How the elements go from one chunking to the other.
+/// How the elements get from one chunking to the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum CopyRoute {
     /// Block by block.
     Direct(Blocks),
-    /// Block by block into an array of pieces in between, each chunk of which is whole in a block of either side; so
-    /// that every chunk is read once. `pieces` are the lengths of the pieces' chunks along each dimension.
+    /// Through an array of temporary chunks, each within one block of either side, so that every chunk is read once.
+    /// `pieces` are the lengths of the temporary chunks along each dimension.
     Between { read: Blocks, pieces: Vec<Vec<u64>>, write: Blocks },
 }
 
-/// Source chunks are read at most this often, on average, before pieces in between are worth their disk.
+/// Source chunks may be read this often, on average, before temporary chunks are worth their disk space.
 const REREADS: f64 = 3.0;
 
-/// Pieces in between are not to be smaller than this.
+/// Minimum size of temporary chunks.
 const SMALLEST_PIECE: u128 = 16 << 10;
 
-/// Blocks are not to be smaller than this without need: each costs a start and an end without parallel work.
+/// Minimum size of blocks, if there is a choice: each costs a start and an end without parallel work.
 const BLOCK: u128 = 32 << 20;
 
 impl BlockCutting<'_> {
-    /// The best way with blocks of at most `memory` bytes.
+    /// The best route with blocks of at most `memory` bytes.
     pub(super) fn way(&self, memory: usize) -> Result<CopyRoute> {
         let most = u128::from(num::u64_of(memory));
         let least = self.bytes(self.to);
         if least > most {
             let enough = format!("{}M", (least * 6).div_ceil(1 << 20));
-            let what = format!("a chunk or shard of the copy takes {least} bytes, which is too much");
+            let what = format!("a chunk or shard of the copy takes {least} bytes, which exceeds the memory budget");
             return Err(Error::usage(what).or_hint(Hint::option("memory", "is enough").set_to(enough)));
         }
         let write = self.grow(self.to, self.from, most);
@@ -92,7 +92,7 @@ impl BlockCutting<'_> {
             self.shape.iter().zip(read.iter().zip(&write)).map(|(n, (r, w))| pieces(*n, *r, *w)).collect();
         let typical: Vec<u64> = read.iter().zip(&write).map(|(r, w)| *r.min(w)).collect();
         if self.bytes(&typical) < SMALLEST_PIECE {
-            // So many small files would cost more than reading again.
+            // Many small files would cost more than reading again.
             return Ok(CopyRoute::Direct(Blocks::new(self.shape, write)));
         }
         Ok(CopyRoute::Between {
@@ -119,19 +119,19 @@ impl BlockCutting<'_> {
         clipped.fold(u128::from(num::u64_of(self.size)), u128::saturating_mul)
     }
 
-    /// How often a chunk of `from` is touched, on average, when blocks are gone through one by one.
+    /// How often a chunk of `from` is touched, on average, when processing the blocks one by one.
     fn rereads(&self, block: &[u64], from: &[u64]) -> f64 {
         let along = |((n, b), s): ((&u64, &u64), &u64)| {
             let chunks = n.div_ceil((*s).max(1)).max(1);
             let blocks = n.div_ceil((*b).max(1)).max(1);
-            // Each border of either kind begins another pair of block and chunk; common borders count once.
+            // Each border of either kind starts another pair of block and chunk; common borders count once.
             let common = lcm(*b, *s).map_or(0, |l| (n.saturating_sub(1)) / l);
             float(chunks + blocks - 1 - common) / float(chunks)
         };
         self.shape.iter().zip(block).zip(from).map(along).product()
     }
 
-    /// The block made of whole chunks of `unit`, of at most `most` bytes, that touches chunks of `from` least often.
+    /// The block of whole chunks of `unit`, of at most `most` bytes, that touches chunks of `from` least often.
     fn grow(&self, unit: &[u64], from: &[u64], most: u128) -> Vec<u64> {
         let mut block = unit.to_vec();
         loop {
@@ -174,7 +174,7 @@ impl BlockCutting<'_> {
                 None => break,
             }
         }
-        // Nothing is gained by larger blocks any more, but very small ones are slow.
+        // Larger blocks save no reads any more, but very small ones are slow.
         for d in (0..block.len()).rev() {
             while let (Some(b), Some(n)) = (block.get(d).copied(), self.shape.get(d)) {
                 let mut larger = block.clone();
@@ -193,7 +193,7 @@ impl BlockCutting<'_> {
     }
 }
 
-/// The lengths of pieces along one dimension: each block of `read` is cut every `write` positions.
+/// The lengths of temporary chunks along one dimension: each block of `read` is cut every `write` positions.
 fn pieces(extent: u64, read: u64, write: u64) -> Vec<u64> {
     let mut out = Vec::new();
     let mut at = 0;

@@ -1,9 +1,10 @@
-//! Copying cell by cell.
+//! Copying shards cell by cell, within the processor's cache.
 //!
-//! A cell is the smallest box that is made of whole chunks of the source and of whole inner chunks of the copy; or, in a
-//! copy without shards, a chunk of it that is made of whole chunks of the source. Below, such a chunk is a shard of one
-//! cell. One job of the pool reads it, cuts it and encodes it, all near the processor, while others do the same with the next cells; who finishes the
-//! last cell of a shard puts the shard. So a shard is in memory only as it is encoded, and no thread waits for another.
+//! A cell is the smallest box of whole source chunks and whole inner chunks of the copy; or, in a copy without shards,
+//! one of its chunks that consists of whole source chunks. Below, such a chunk is a shard of one cell. One pool job
+//! reads, cuts and encodes a cell, all within the processor's cache, while others process the next cells; the job that
+//! finishes the last cell of a shard puts the shard. So a shard is in memory only in encoded form, and no thread waits
+//! for another.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -19,17 +20,17 @@ use crate::error::Result;
 use crate::num;
 use crate::task::{self, Gaps, lock};
 
-/// The largest cell that is still near the processor, more or less.
+/// The largest cell that roughly fits the processor's cache.
 const LARGEST: u64 = 8 << 20;
 
 /// Without shards, smaller chunks are better read many at once.
 const SMALLEST_CHUNK: u64 = 64 << 10;
 
-/// Cells are not to be smaller than this if shards have more: each costs some calls.
+/// Minimum size of cells in larger shards: each costs some calls.
 const SMALLEST: u64 = 512 << 10;
 
-/// The cell for this copy, if it can go by cells: files to files, chunks that begin together, and memory for
-/// some encoded shards.
+/// The cell for this copy, if it can be done by cells: local to local, aligned chunks, and memory for some encoded
+/// shards.
 pub(super) fn cell(run: &CopyRun<'_>, source: &Array, made: &Array, target: &CopyTarget) -> Option<Vec<u64>> {
     source.store().direct()?;
     made.store().direct()?;
@@ -37,7 +38,7 @@ pub(super) fn cell(run: &CopyRun<'_>, source: &Array, made: &Array, target: &Cop
     if from.data_type.is_variable() || to.data_type.is_variable() || to.shape.is_empty() {
         return None;
     }
-    // A grid of many lengths has no one cell, and dimensions below a transpose have other lengths than above.
+    // An irregular grid has no single cell, and a transpose permutes the dimensions below it.
     let whole = from.grid.regular_shape()?;
     to.grid.regular_shape()?;
     if made.chain().order().is_some() {
@@ -45,7 +46,7 @@ pub(super) fn cell(run: &CopyRun<'_>, source: &Array, made: &Array, target: &Cop
     }
     let shards = &made.chain().decoded().shape;
     let inner = made.chain().shard().map_or(shards, |shard| &shard.inner().decoded().shape);
-    // What a part of can be read by itself.
+    // The unit that can be read by itself.
     let chunks = match source.chain().shard() {
         Some(shard) if source.chain().order().is_none() => shard.inner().decoded().shape.clone(),
         _ => whole,
@@ -55,7 +56,7 @@ pub(super) fn cell(run: &CopyRun<'_>, source: &Array, made: &Array, target: &Cop
     }
     let along = |(((c, i), s), n): (((&u64, &u64), &u64), &u64)| match lcm(*c, *i) {
         Some(both) if s.checked_rem(both) == Some(0) => Some(both),
-        // One shard has all there is.
+        // One shard covers the dimension.
         _ if s >= n => Some(*s),
         // A chunk would be read for several shards; larger blocks do better.
         _ => None,
@@ -81,7 +82,7 @@ pub(super) fn cell(run: &CopyRun<'_>, source: &Array, made: &Array, target: &Cop
     if made.chain().shard().is_none() && cells < SMALLEST_CHUNK {
         return None;
     }
-    // Threads are at work on cells of neighbouring shards. A cell is there as read, as an inner chunk and as encoded.
+    // Threads work on cells of neighbouring shards. A cell is in memory as read, as an inner chunk and as encoded.
     let shards_at_once = threads.saturating_mul(cells).div_ceil(bytes(shards).max(1)).saturating_add(1);
     let needed = shards_at_once
         .saturating_mul(bytes(shards))
@@ -89,12 +90,12 @@ pub(super) fn cell(run: &CopyRun<'_>, source: &Array, made: &Array, target: &Cop
     (cells <= LARGEST && needed <= num::u64_of(run.memory / 4 * 3)).then_some(cell)
 }
 
-/// A shard whose cells are under way.
+/// A shard whose cells are being processed.
 struct OpenShard {
     number: u64,
     start: Vec<u64>,
     cells: Blocks,
-    /// Cells that are not done.
+    /// Unfinished cells.
     left: AtomicU64,
     gathering: Gathering,
 }
@@ -108,7 +109,7 @@ struct ShardCells<'a> {
     /// The next shard.
     shard: u64,
     total: u64,
-    /// The one whose cells are being taken, and the next of them.
+    /// The shard whose cells are being handed out, and the next of them.
     open: Option<(Arc<OpenShard>, u64)>,
 }
 
@@ -169,7 +170,7 @@ pub(super) async fn copy(
         total: shards.count()?,
         open: None,
     };
-    // Memory that goes from cell to cell.
+    // Buffers reused from cell to cell.
     let spare = &Arc::new(Mutex::new(Vec::new()));
     task::each(made.context().jobs_at_once(), cells, |next| async move {
         run.check().await?;
@@ -194,7 +195,7 @@ pub(super) async fn copy(
                 let place = Selection::start_count(&start, &count);
                 open.gathering.add(&place, Values::new(values.clone(), options.order))?;
                 let bytes = num::u64_of(values.len());
-                // Parts of it that are stored as they are keep it.
+                // Slices of it that are stored as is keep it alive.
                 lock(&spare).extend(values.try_into_mut().ok());
                 let whole = open.left.fetch_sub(1, Ordering::AcqRel) == 1;
                 if whole {

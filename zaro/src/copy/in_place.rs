@@ -1,10 +1,10 @@
-//! From one version to the other where it is: only documents change, chunks stay. At most, chunks that are missing are
-//! written, where they would read as something else (`missing.rs`); and V3's keys that begin with `c`, which V2 does not
-//! have, become others: the chunks are copied to them, and the old ones deleted at the very end.
+//! Converting a hierarchy to another Zarr version in place: only documents change, chunks stay. The exceptions: missing
+//! chunks that would read differently are written (`missing.rs`); and chunks with V3 keys that begin with `c`, which V2
+//! does not have, are copied to new keys, and the old ones deleted at the very end.
 //!
-//! At every moment one version of the hierarchy is whole: new documents lie beside the old ones until all are proved
-//! (`hierarchy/transaction.rs`). A conversion that was killed is finished by beginning it again. If the other version is asked
-//! for instead, it is undone, as long as no old document was deleted.
+//! At every moment one version of the hierarchy is complete: new documents lie beside the old ones until all are
+//! verified (`hierarchy/transaction.rs`). A killed conversion is finished by rerunning it. If the other version is
+//! requested instead, it is undone, as long as no old document was deleted.
 
 use std::collections::HashSet;
 
@@ -29,22 +29,22 @@ use crate::task::{Task, Unit};
 
 const OPERATION: &str = "copy --in-place";
 
-/// Documents on their way at once.
+/// Maximum number of documents in flight.
 const AT_ONCE: usize = 16;
 
-/// Converts the node at `path` and all below it to the version `to`, and says how many nodes were converted: none, if it
-/// was of that version, and a conversion to the other one that was not finished was undone.
+/// Converts the node at `path` and all below it to the version `to`, and returns the number of converted nodes: none,
+/// if it already had that version and an unfinished conversion to the other one was undone.
 ///
 /// # Errors
-/// `Unsupported`, before anything is changed, if the chunks of an array would have to be coded anew: then it has to be
+/// `Unsupported`, before anything is changed, if the chunks of an array would have to be re-encoded: then it has to be
 /// copied.
 pub async fn convert_in_place(store: &SharedStore, path: &str, to: Format) -> Result<usize> {
     convert_in_place_with(store, path, to, &CopyOptions::default()).await
 }
 
-/// As [`convert_in_place`]. Of the options, `verify` and what belongs to it are heeded: before the old documents are
-/// deleted, every array is read by the old and by the new ones; if anything differs or cannot be read, the conversion is
-/// undone.
+/// As [`convert_in_place`]. Of the options, only `verify` and those related to it are used: before the old documents
+/// are deleted, every array is read with the old and the new ones; if anything differs or cannot be read, the
+/// conversion is undone.
 pub async fn convert_in_place_with(
     store: &SharedStore,
     path: &str,
@@ -54,7 +54,7 @@ pub async fn convert_in_place_with(
     let path = normal(path)?;
     let placed = |e: Error| e.with_node(shown(&path)).with_store(store);
     if let Some(left) = Left::find(store, &path).await? {
-        // If the hierarchy was changed since, what is there now is converted.
+        // If the hierarchy was changed since, its current state is converted.
         if let Some(nodes) = take_up(store, &path, &left, to, options).await.map_err(placed)? {
             return Ok(nodes);
         }
@@ -68,7 +68,7 @@ pub async fn convert_in_place_with(
         if zarr.direct_node(above).await?.is_some() {
             let (above, from) = (shown(above), from.number());
             return Err(placed(Error::usage(format!(
-                "it lies in {above}, which is Zarr V{from}, and would be lost there; convert that"
+                "it is inside {above}, which is Zarr V{from} and would lose it; convert that instead"
             ))));
         }
     }
@@ -101,7 +101,7 @@ pub async fn convert_in_place_with(
         InPlacePlan { to, nodes: nodes.len(), change: PendingChange { put, delete, chunks: moved.old() } };
     plan.check_free(store).await?;
     moved.check(store).await?;
-    // Chunks that read the same in the old version, written or not. Who is killed here begins anew.
+    // Chunks that read the same in the old version, written or not. After a kill here, the conversion restarts.
     for (old, new) in lacking {
         missing::write(&old, &new, None).await?;
     }
@@ -113,7 +113,7 @@ pub async fn convert_in_place_with(
         &Intent { operation: OPERATION, source, options: said, plan: plan.json() },
     )
     .await?;
-    // Others see from now on that all of this is worked on. What they did before counts.
+    // From now on others see that the whole hierarchy is being converted. Their earlier changes count.
     let kinds: Vec<(&str, bool)> =
         nodes.iter().map(|n| (n.path.as_str(), matches!(n.meta, NodeMeta::Array(_)))).collect();
     let settled = async {
@@ -122,7 +122,7 @@ pub async fn convert_in_place_with(
         match documents_of(store, &path, &now, from) == documents_of(store, &path, &nodes, from) {
             true => Ok(()),
             false => Err(placed(Error::conflict(
-                "somebody else changed it at the same time; nothing was converted",
+                "it was changed by somebody else meanwhile; nothing was converted, rerun the command",
             ))),
         }
     };
@@ -158,12 +158,12 @@ fn array(store: &SharedStore, path: &str, meta: &ArrayMeta, context: &Context) -
 async fn walk(zarr: &Zarr, path: &str) -> Result<Vec<Node>> {
     let nodes = zarr.walk(path).await?;
     match zarr.take_damaged().into_iter().next() {
-        Some(damaged) => Err(damaged.within("a node cannot be read, so that it would be lost")),
+        Some(damaged) => Err(damaged.within("a node cannot be read and would be lost")),
         None => Ok(nodes),
     }
 }
 
-/// What a journal says of the old documents.
+/// The old documents, as a journal records them.
 fn documents_of(store: &SharedStore, path: &str, nodes: &[Node], from: Format) -> Json {
     let source = NodeSource::new(store, path, nodes.iter().map(|n| (n.path.as_str(), &n.meta)));
     let mut json = Json::object();
@@ -172,7 +172,7 @@ fn documents_of(store: &SharedStore, path: &str, nodes: &[Node], from: Format) -
     json
 }
 
-/// Finishes, undoes or refuses what somebody else began; `None` if it was undone and is to be begun anew.
+/// Finishes, undoes or refuses an unfinished conversion; `None` if it was undone and has to be restarted.
 async fn take_up(
     store: &SharedStore,
     path: &str,
@@ -188,10 +188,10 @@ async fn take_up(
     let plan = plan.ok_or_else(|| Error::invalid("the journal of the conversion is damaged"))?;
     let begun = plan.to.number();
     if left.document.get("proved").is_some() {
-        // The new documents are whole, and old ones are deleted.
+        // The new documents are complete, and old ones are being deleted.
         if plan.to != to {
             let what =
-                format!("a conversion to Zarr V{begun} is all but finished here; convert it back after that");
+                format!("a conversion to Zarr V{begun} is almost finished here; finish it before converting back");
             let finish = Hint::option("zarr_format", "finishes it").set_to(begun);
             return Err(Error::usage(what).or_hint(finish));
         }
@@ -204,7 +204,7 @@ async fn take_up(
         None => Vec::new(),
     };
     let same = left.document.get("source") == Some(&documents_of(store, path, &nodes, from));
-    // Chunks with new keys may be those of yesterday: they are brought anew.
+    // Chunks with new keys may be outdated: they are copied again.
     if plan.to == to && same && plan.change.chunks.is_empty() {
         return plan.carry_out(store, path, left.own().await?, options).await.map(Some);
     }
@@ -222,7 +222,7 @@ async fn take_up(
 /// What a conversion does.
 struct InPlacePlan {
     to: Format,
-    /// How many nodes there are.
+    /// The number of nodes.
     nodes: usize,
     change: PendingChange,
 }
@@ -247,7 +247,7 @@ impl InPlacePlan {
         Some(Self { to, nodes, change: PendingChange::parse(json, root)? })
     }
 
-    /// Fails if there are documents where new ones are to be: of nodes that have both versions.
+    /// Fails if a new document already exists: at nodes that have both versions.
     async fn check_free(&self, store: &SharedStore) -> Result<()> {
         let keys: Vec<String> = self.change.put.iter().map(|(key, _)| key.clone()).collect();
         let mut found = stream::iter(keys)
@@ -258,7 +258,7 @@ impl InPlacePlan {
         match found.try_next().await? {
             None => Ok(()),
             Some(key) => Err(Error::usage(format!(
-                "a document of Zarr V{} is here already; delete it, or what it is of, first",
+                "a Zarr V{} document already exists here; delete it or its node first",
                 self.to.number()
             ))
             .with_key(key)),
@@ -284,7 +284,7 @@ impl InPlacePlan {
         Ok(self.nodes)
     }
 
-    /// Reads every array by the old and by the new documents, which both are there: all must mean the same.
+    /// Reads every array with the old and with the new documents, which both exist: all must mean the same.
     async fn verify(
         &self,
         store: &SharedStore,
@@ -339,11 +339,11 @@ impl InPlacePlan {
     }
 }
 
-/// Arrays whose chunks need other keys, as they are and as they will be.
+/// Arrays whose chunks need other keys, before and after.
 struct Moved(Vec<(Array, Array)>);
 
 impl Moved {
-    /// Their chunks as the old documents have them.
+    /// Their chunks under the old keys.
     fn old(&self) -> Vec<Chunks> {
         let chunks = |(old, _): &(Array, Array)| {
             let meta = old.meta();
@@ -352,7 +352,7 @@ impl Moved {
         self.0.iter().map(chunks).collect()
     }
 
-    /// Fails if anything has the new keys already, or if there is no room for the chunks twice.
+    /// Fails if a new key exists already, or if there is not enough space for a second copy of the chunks.
     async fn check(&self, store: &SharedStore) -> Result<()> {
         let mut bytes = 0u64;
         for (old, new) in &self.0 {
@@ -365,7 +365,7 @@ impl Moved {
         Ok(())
     }
 
-    /// Brings all chunks to their new keys, of which no document speaks yet.
+    /// Copies all chunks to their new keys, which no document refers to yet.
     async fn bring(&self, store: &SharedStore, path: &str, nodes: &[Node], journal: &Journal) -> Result<()> {
         if self.0.is_empty() {
             return Ok(());
@@ -385,7 +385,7 @@ impl Moved {
     }
 }
 
-/// The names of documents of a version.
+/// The document names of a version.
 fn document_names(format: Format) -> &'static [&'static str] {
     match format {
         Format::V3 => &["zarr.json"],
@@ -395,8 +395,8 @@ fn document_names(format: Format) -> &'static [&'static str] {
 
 /// The documents of a node in the version `to`.
 ///
-/// An array whose missing chunks read as something else there is added to `lacking`, as it is and as it will be; one whose
-/// chunks need other keys is added to `moved`.
+/// An array whose missing chunks read differently there is added to `lacking`, before and after; one whose chunks need
+/// other keys is added to `moved`.
 async fn documents(
     store: &SharedStore,
     node: &Node,
@@ -414,7 +414,7 @@ async fn documents(
             let converted = convert::array(meta, to, convert::Keys::Keep, kept)?;
             let differ = converted.missing_chunks_differ(meta);
             if let Some(reason) = converted.recode {
-                let copy = Hint::operation("copy", "to another place codes them anew").with("zarr_format");
+                let copy = Hint::operation("copy", "to another place re-encodes them").with("zarr_format");
                 return Err(Error::unsupported(format!("its chunks cannot stay as they are: {reason}"))
                     .or_hint(copy.set_to(to.number())));
             }

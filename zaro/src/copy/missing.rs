@@ -1,8 +1,8 @@
-//! Chunks that are missing in the source, where they would read as something else in the copy.
+//! Writes chunks that are missing in the source and would read differently in the copy.
 //!
-//! The fill value of a V2 array says which elements are missing to readers of the CF conventions; in V3 it does not, so
-//! that a copy may have another one (see [`convert::missing`](crate::meta::convert::missing)). What is missing in the
-//! source is written out then, and reads as before in either version.
+//! For CF-aware readers, the fill value of a V2 array marks missing elements; in V3 it does not, so that a copy may
+//! have another one (see [`convert::missing`](crate::meta::convert::missing)). Chunks missing in the source are then
+//! written out, and read as before in either version.
 
 use super::CopyRun;
 use super::blocks::Blocks;
@@ -11,12 +11,11 @@ use crate::error::Result;
 use crate::store::StoreExt as _;
 use crate::task;
 
-/// Chunks under way at once, in files and elsewhere.
+/// Chunks in flight, for local and remote stores.
 const LOCAL: usize = 2;
 const REMOTE: usize = 16;
 
-/// Writes the chunks that `made`, an array of the same chunks as `source`, lacks, if they would read as something else
-/// there.
+/// Writes the chunks missing in `made`, which has the same chunks as `source`, if they would read differently there.
 pub(super) async fn write(source: &Array, made: &Array, run: Option<&CopyRun<'_>>) -> Result<()> {
     let meta = made.meta();
     if meta.fill == source.meta().fill {

@@ -1,13 +1,12 @@
-//! Copying: any node that can be read to any store that can be written to, changed on the way as asked.
+//! Copying arrays and hierarchies between stores, optionally rechunked, re-encoded or converted.
 //!
-//! An array whose chunks stay as they are, byte for byte, is copied object by object (`verbatim.rs`), also from V2 to V3
-//! where the codecs allow. Any other is decoded and encoded anew (`recode.rs`), in blocks that fit into the memory given
-//! (`blocks.rs`), or in cells that are smaller still (`cells.rs`).
+//! An array whose chunks stay the same, byte for byte, is copied object by object (`verbatim.rs`), also from V2 to V3
+//! if the codecs allow. Any other is decoded and re-encoded (`recode.rs`), in blocks that fit into the memory budget
+//! (`blocks.rs`), or in smaller cells (`cells.rs`).
 //!
-//! Where only documents have to change, a hierarchy is converted in its place ([`convert_in_place`]).
+//! If only documents have to change, a hierarchy can be converted in place ([`convert_in_place`]).
 //!
-//! An interrupted copy resumes when it is rerun with the same arguments and the same data
-//! (`journal`).
+//! An interrupted copy resumes when it is rerun with the same arguments and the same data (`journal`).
 
 mod blocks;
 mod cells;
@@ -55,22 +54,22 @@ use plan::{nodes, plan};
 pub(crate) use single::Single;
 use target::CopyTarget;
 
-/// Lengths of chunks or shards.
+/// Chunk or shard shape.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sizes {
-    /// One for each dimension.
+    /// One length per dimension.
     List(Vec<u64>),
-    /// Some, by the dimension's name; the others stay. Arrays without such a dimension are not concerned.
+    /// Lengths by dimension name; others stay. Arrays without such a dimension are not affected.
     Named(Vec<(String, u64)>),
 }
 
 impl Sizes {
-    /// The lengths for one array, of which `old` stay where nothing else is said.
+    /// The lengths for one array; `old` where none is given.
     fn resolve(&self, meta: &ArrayMeta, old: &[u64]) -> Result<Vec<u64>> {
         match self {
             Self::List(list) if list.len() == meta.shape.len() => Ok(list.clone()),
             Self::List(list) => Err(Error::usage(format!(
-                "{} lengths are given, the array has {} dimensions (say NAME=LENGTH for some of many arrays)",
+                "{} lengths are given, the array has {} dimensions (use NAME=LENGTH to select dimensions by name)",
                 list.len(),
                 meta.shape.len()
             ))),
@@ -85,7 +84,7 @@ impl Sizes {
         }
     }
 
-    /// The names of dimensions, if there are any.
+    /// The dimension names, if any.
     fn names(&self) -> impl Iterator<Item = &str> {
         let named = match self {
             Self::Named(named) => named.as_slice(),
@@ -95,17 +94,17 @@ impl Sizes {
     }
 }
 
-/// How keys of chunks are made. What is left out stays as the version and the source have it.
+/// Chunk key encoding. Unset fields follow the version and the source.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KeysOption {
-    /// Whether they begin with `c`; V3 only.
+    /// Whether keys begin with `c`; V3 only.
     pub prefixed: Option<bool>,
-    /// What stands between the numbers.
+    /// The separator in chunk keys.
     pub separator: Option<char>,
 }
 
 impl KeysOption {
-    /// The keys of an array that would else have the keys `base`.
+    /// The encoding for an array whose default is `base`.
     fn of(self, base: ChunkKeys) -> ChunkKeys {
         let prefixed = self.prefixed.unwrap_or(base.prefixed);
         let usual = match prefixed {
@@ -117,48 +116,48 @@ impl KeysOption {
     }
 }
 
-/// How to copy. What is left out stays as it is in the source.
+/// Options of a copy. Whatever is not set stays as in the source.
 #[derive(Debug, Clone, Default, derive_setters::Setters)]
 #[setters(prefix = "with_")]
 #[non_exhaustive]
 pub struct CopyOptions {
-    /// The version of Zarr.
+    /// The Zarr version.
     pub format: Option<Format>,
-    /// The shape of chunks; of inner ones, if there are shards.
+    /// The chunk shape; that of inner chunks, if there are shards.
     pub chunks: Option<Sizes>,
-    /// The shape of shards; `Some(None)` for none.
+    /// The shard shape; `Some(None)` for no shards.
     pub shards: Option<Option<Sizes>>,
     /// The codecs, in encoding order; see [`parse_codecs`](crate::meta::parse_codecs) for their text form.
     pub codecs: Option<Vec<CodecMeta>>,
-    /// The order of elements in a chunk.
+    /// The order of elements within a chunk.
     pub layout: Option<MemoryLayout>,
-    /// How keys of chunks are made.
+    /// Chunk key encoding.
     pub keys: KeysOption,
-    /// The type of elements, for numbers; other elements are an error, or stay as they are where a group is copied. An
-    /// integer that does not fit exactly is an error.
+    /// The data type, for numbers; other elements are an error, or stay as they are when a group is copied. A value
+    /// that cannot be represented exactly is an error.
     pub data_type: Option<DataType>,
-    /// Numbers that the new type does not have become the nearest that it has.
+    /// Clamp numbers outside the range of the new type.
     pub clamp: bool,
-    /// A part of an array; every dimension stays.
+    /// Copy a part of an array; every dimension stays.
     pub region: Option<Selection>,
-    /// A part of a data set or an array, by dimension names and by the values of coordinates.
+    /// Copy a part of a data set or an array, by dimension names and coordinate values.
     pub query: Query,
-    /// What to do with what is there already.
+    /// How to treat an existing node.
     pub existing: Existing,
-    /// Write consolidated metadata at the end, or not; as in the source, if nothing is said.
+    /// Write consolidated metadata; as in the source by default.
     pub consolidate: Option<bool>,
-    /// Read source and copy once more and compare them: every element, and what the documents mean.
+    /// Read source and copy again and compare them: every element, and the meaning of the documents.
     pub verify: bool,
-    /// Threads, connections and memory for it.
+    /// Context, with threads, connections and memory.
     pub context: Context,
-    /// Where pieces in between go, if chunks have to be cut quite differently: a folder. The system's, if none.
+    /// Directory for temporary chunks while rechunking. The system's by default.
     pub temporary: Option<PathBuf>,
-    /// How it is watched, in bytes of decoded elements, and stopped.
+    /// Progress, in bytes of decoded elements, and cancellation.
     pub task: Task,
 }
 
 impl CopyOptions {
-    /// What decides about the result, in a form that stays the same from version to version.
+    /// The options that determine the result, in a form that is stable across versions.
     fn json(&self, consolidate: bool) -> Json {
         let sizes = |sizes: &Sizes| match sizes {
             Sizes::List(list) => Json::Array(list.iter().map(Json::int).collect()),
@@ -191,34 +190,34 @@ impl CopyOptions {
     }
 }
 
-/// What was copied.
+/// Summary of a copy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Copied {
     /// Arrays.
     pub arrays: u64,
     /// Groups.
     pub groups: u64,
-    /// Bytes of elements, decoded.
+    /// Bytes of decoded elements.
     pub bytes: u64,
-    /// Arrays whose chunks were copied as they are.
+    /// Arrays whose chunks were copied unchanged.
     pub verbatim: u64,
-    /// Whether an earlier copy was taken up.
+    /// Whether an earlier copy was resumed.
     pub resumed: bool,
-    /// What the copy does not have, or not as one may think; see [`conversion_notes`].
+    /// What the copy lacks, or has in another form; see [`conversion_notes`].
     pub notes: Vec<Note>,
 }
 
-/// Where a copy is on its way.
+/// A copy in progress.
 struct CopyRun<'a> {
     options: &'a CopyOptions,
     memory: usize,
     meter: Meter,
-    /// Where it is noted what is done.
+    /// The journal that records progress.
     journal: Option<&'a Journal>,
 }
 
 impl CopyRun<'_> {
-    /// Fails if the copy was stopped, or lost its place to another one.
+    /// Fails if the copy was cancelled, or another process took over its place.
     async fn check(&self) -> Result<()> {
         self.options.task.check()?;
         match self.journal {
@@ -227,12 +226,12 @@ impl CopyRun<'_> {
         }
     }
 
-    /// How many blocks were done before, of an array and in a shape that `blocks` names.
+    /// How many blocks were done in an earlier run, of the array and block shape named by `blocks`.
     fn before(&self, blocks: &str) -> u64 {
         self.journal.map_or(0, |journal| journal.done(blocks))
     }
 
-    /// Notes how many of them are done.
+    /// Records how many of them are done.
     async fn note(&self, blocks: &str, done: u64) -> Result<()> {
         match self.journal {
             Some(journal) => journal.note(blocks, done).await,
@@ -240,22 +239,22 @@ impl CopyRun<'_> {
         }
     }
 
-    /// Notes that `bytes` more are done.
+    /// Reports progress of `bytes`.
     fn advance(&self, bytes: u64) {
         self.meter.advance(bytes);
     }
 }
 
-/// One node of the source, and what becomes of it.
+/// One node of the source, and its copy.
 struct CopyStep {
     /// Its path in the destination.
     to: String,
     node: Node,
     /// For an array.
     copy: Option<(Array, CopyTarget)>,
-    /// What is to be the same in another version.
+    /// What has to stay the same in another version.
     kept: convert::Kept,
-    /// What the attribute `coordinates` of a group is to be, if that is another than in the source.
+    /// The new attribute `coordinates` of a group, if it differs from the source.
     coordinates: Option<String>,
 }
 
@@ -272,8 +271,8 @@ impl CopyStep {
 
 /// Copies the node at `from_path` of `source`, and all below it, to `to_path` of `store`.
 ///
-/// `name` is the address of the source, for the journal; user, password and query of it are not kept. An unfinished copy
-/// is taken up only if address, data and options are the same.
+/// `name` is the address of the source, for the journal, without user, password and query. An unfinished copy is
+/// resumed only if address, data and options are the same.
 pub async fn copy(
     source: &Zarr,
     name: &str,
@@ -325,7 +324,7 @@ pub async fn copy(
     }
 }
 
-/// Fails if it is known that chunks which are copied as they are do not fit, even in the place of what is cleared away.
+/// Fails if unchanged chunks are known not to fit, even after the old data is deleted.
 async fn look_for_room(room: &Room, arrays: Vec<&Array>) -> Result<()> {
     let store = room.store();
     let Some(free) = store.free_space() else { return Ok(()) };
@@ -340,7 +339,7 @@ async fn look_for_room(room: &Room, arrays: Vec<&Array>) -> Result<()> {
     Ok(())
 }
 
-/// As [`copy`], as a part of something whose journal somebody else keeps. Where it was done before, nothing is done.
+/// As [`copy`], as a part of an operation with its own journal. Does nothing if it was done before.
 #[cfg(feature = "image")]
 pub(crate) async fn copy_within(
     source: &Zarr,
@@ -362,7 +361,7 @@ pub(crate) async fn copy_within(
     journal.note(&part, 1).await
 }
 
-/// A copy that can be made.
+/// A copy that passed all checks.
 struct PlannedCopy<'a> {
     source: &'a SharedStore,
     mode: crate::meta::Mode,
@@ -372,12 +371,12 @@ struct PlannedCopy<'a> {
     options: &'a CopyOptions,
     consolidate: bool,
     steps: Vec<CopyStep>,
-    /// Coordinates that lie above what is copied.
+    /// Coordinates above the copied node.
     above: BTreeSet<String>,
 }
 
 impl<'a> PlannedCopy<'a> {
-    /// Looks at the source, and fails if the copy cannot be made.
+    /// Inspects the source, and fails if the copy is impossible.
     async fn of(
         source: &'a Zarr,
         from_path: &str,
@@ -389,7 +388,7 @@ impl<'a> PlannedCopy<'a> {
         let (steps, above) = plan(source, &from, &to, options).await?;
         let is_group = steps.first().is_some_and(|s| s.copy.is_none());
         if is_group && options.region.is_some() {
-            let what = "a part can be taken of one array, and this is a group: its arrays would not fit together any more";
+            let what = "a part can be copied of one array only, and this is a group, whose arrays would no longer match";
             return Err(Error::usage(what).with_node(shown(&from)).with_store(source.store()));
         }
         let consolidate = is_group && options.consolidate.unwrap_or(source.is_consolidated());
@@ -411,7 +410,7 @@ impl<'a> PlannedCopy<'a> {
         hierarchy::check_place(store, to, format).await
     }
 
-    /// Fails if the destination is the source, or holds what would be mixed with the copy, or has no room for it.
+    /// Fails if the destination is the source, has data that would mix with the copy, or lacks space for it.
     async fn check_destination(&self, store: &SharedStore, to: &str, room: &Room) -> Result<()> {
         let Self { source, from, options, .. } = self;
         let nodes: Vec<String> = self.steps.iter().map(|s| s.node.path.clone()).collect();
@@ -422,20 +421,20 @@ impl<'a> PlannedCopy<'a> {
             .await
     }
 
-    /// Makes all of it.
+    /// Makes the whole copy.
     async fn make(&self, journal: &Journal, resumed: bool, intent: &Intent) -> Result<Copied> {
         let mut copied = self.run(journal, resumed).await?;
         let content = self.content();
-        // That of a whole archive far away costs too much for a part of it.
+        // For a remote archive this costs too much if only a part was copied.
         if self.from.is_empty() || !self.source.is_remote() {
-            self.source.finish().await.map_err(|e| e.within("looking at what was not copied"))?;
+            self.source.finish().await.map_err(|e| e.within("checking what was not copied"))?;
         }
         content.unchanged(&intent.source).await?;
         self.publish(journal, resumed).await?;
         if self.options.verify
             && let Err(e) = verify_documents(self.store, &self.steps).await
         {
-            // Nobody is to take it for the copy.
+            // It must not be mistaken for the copy.
             for name in DOCUMENTS {
                 self.store.delete(&join(&self.to, name)).await?;
             }
@@ -449,7 +448,7 @@ impl<'a> PlannedCopy<'a> {
         self.steps.iter().filter_map(|s| s.copy.as_ref().map(|(array, target)| (s, array, target)))
     }
 
-    /// An array of the copy, which nobody sees before it is whole: its documents come last.
+    /// An array of the copy, which is not visible before it is complete: its documents come last.
     fn making(&self, step: &CopyStep, target: &CopyTarget) -> Result<Array> {
         let context = &self.options.context.share_of(4);
         Array::new(self.store.clone(), &step.to, target.meta.clone(), self.mode, Vec::new(), context)
@@ -460,7 +459,7 @@ impl<'a> PlannedCopy<'a> {
         CopyRun { options: self.options, memory: self.options.context.memory(), meter, journal }
     }
 
-    /// What is copied.
+    /// The source data.
     fn content(&self) -> NodeSource<'_> {
         let nodes = self.steps.iter().map(|s| (s.node.path.as_str(), &s.node.meta));
         NodeSource::new(self.source, &self.from, nodes)
@@ -481,7 +480,7 @@ impl<'a> PlannedCopy<'a> {
         Ok(Intent { operation: "copy", source: self.content().json(name).await?, options, plan })
     }
 
-    /// A digest of all documents that are to be put.
+    /// A digest of all documents to be put.
     fn documents(&self) -> Result<String> {
         let mut text = String::new();
         for step in &self.steps {
@@ -526,7 +525,7 @@ impl<'a> PlannedCopy<'a> {
         })
     }
 
-    /// Fails, before anything is copied, if the documents of the copy do not mean what those of the source do.
+    /// Fails, before anything is copied, if the documents of the copy do not mean the same as those of the source.
     fn verify_meaning(&self) -> Result<()> {
         for (step, array, target) in self.arrays() {
             if let Some(what) = target.difference(array.meta(), &target.meta, step.kept) {
@@ -536,7 +535,7 @@ impl<'a> PlannedCopy<'a> {
         Ok(())
     }
 
-    /// What is to be said of the copy. So many `others` are objects of the source, but none of the Zarr.
+    /// Notes about the copy. `others` is the number of source objects that are not part of the Zarr.
     fn notes(&self, others: u64) -> Vec<Note> {
         let format = self.options.format;
         let mut notes: Vec<Note> = self
@@ -548,24 +547,24 @@ impl<'a> PlannedCopy<'a> {
             let kept = self.arrays().filter(|(_, _, t)| t.cast.is_none() && t.meta.data_type != *to);
             notes.extend(kept.map(|(step, array, _)| {
                 let t = &array.meta().data_type;
-                format!("{}: its elements are no numbers and stay {t}", shown(&step.node.path)).into()
+                format!("{}: its elements are not numbers and stay {t}", shown(&step.node.path)).into()
             }));
         }
         notes.extend(self.above.iter().map(|path| {
             let from = shown(&self.from);
             format!(
-                "the coordinate {} lies above {from} and was not copied; copy what holds both",
+                "the coordinate {} is above {from} and was not copied; copy the group that contains both",
                 shown(path)
             )
             .into()
         }));
         match others {
-            // What is left out was not asked for.
+            // What was left out was not selected.
             _ if !self.options.query.is_empty() => {}
             0 => {}
-            1 => notes.push("1 other file, which is no part of the Zarr, was not copied".to_owned().into()),
+            1 => notes.push("1 other file, which is not part of the Zarr, was not copied".to_owned().into()),
             n => {
-                notes.push(format!("{n} other files, which are no part of the Zarr, were not copied").into())
+                notes.push(format!("{n} other files, which are not part of the Zarr, were not copied").into())
             }
         }
         notes
@@ -587,12 +586,12 @@ impl<'a> PlannedCopy<'a> {
                 }
                 (group.format, write::group(&group))
             }
-            // As it is, with what zaro has no word for.
+            // Unchanged, including fields unknown to zaro.
             (meta, _) => (meta.format(), write::as_stored(meta)),
         })
     }
 
-    /// Whether a group of the source carries the documents of those below it.
+    /// Whether a group of the source has consolidated metadata.
     async fn carries(&self, node: &Node) -> Result<bool> {
         match &node.meta {
             NodeMeta::Group(group) if group.format == Format::V2 => {
@@ -603,18 +602,18 @@ impl<'a> PlannedCopy<'a> {
         }
     }
 
-    /// Puts the documents of all nodes; that of the top comes last, so that the copy is there when it is whole.
+    /// Puts the documents of all nodes; that of the top comes last, so that the copy appears when it is complete.
     async fn publish(&self, journal: &Journal, resumed: bool) -> Result<()> {
         // The place is still ours.
         journal.write().await?;
         for (i, step) in self.steps.iter().enumerate().rev() {
             let (format, stored) = self.stored(step)?;
-            // An earlier run may have come so far; else what is there was made by somebody else meanwhile.
+            // An earlier run may have come this far; otherwise somebody else created it meanwhile.
             let there = i == 0 && resumed && hierarchy::find(self.store, &step.to).await?.is_some();
             hierarchy::put_documents(self.store, &step.to, format, stored, i == 0 && !there).await?;
         }
         hierarchy::consolidate_above(self.store, &self.to).await?;
-        // Groups in the middle that carry the documents of those below them do so in the copy.
+        // Groups below the top that had consolidated metadata get it in the copy.
         if self.options.consolidate != Some(false) {
             let mut carriers = Vec::new();
             for some in self.steps.get(1..).unwrap_or_default().chunks(16) {
@@ -632,10 +631,11 @@ impl<'a> PlannedCopy<'a> {
     }
 }
 
-/// Reads the documents of the copy, own and consolidated ones, and fails unless they mean what those of the source do.
+/// Reads the documents of the copy, own and consolidated ones, and fails unless they mean the same as those of the
+/// source.
 async fn verify_documents(store: &SharedStore, steps: &[CopyStep]) -> Result<()> {
     let consolidated = Zarr::from_store(store.clone(), OpenOptions::default()).await?;
-    // Those of a group above are not of this copy.
+    // Consolidated metadata of a parent is not part of this copy.
     let is_root = steps.first().is_some_and(|step| step.to.is_empty());
     for step in steps {
         let own = hierarchy::find(store, &step.to).await?;
@@ -680,7 +680,7 @@ fn is_image(meta: &NodeMeta) -> bool {
 
 /// What a conversion of the array at `path` keeps.
 ///
-/// The levels of an image are no variables, although V3 names their dimensions: in V2 their readers want a fill value.
+/// Image levels are not variables, although V3 names their dimensions: V2 readers expect a fill value.
 fn kept(path: &str, to: Format, is_image: impl Fn(&str) -> bool) -> convert::Kept {
     let above = path.rsplit_once('/').map_or("", |(above, _)| above);
     if to == Format::V2 && is_image(above) { convert::Kept::Fill } else { convert::Kept::Meaning }

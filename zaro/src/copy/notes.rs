@@ -1,4 +1,4 @@
-//! What is to be said of a copy or a conversion.
+//! Notes about a copy or a conversion.
 
 use super::is_image;
 use crate::error::{Hint, Result};
@@ -7,12 +7,12 @@ use crate::meta::convert::missing;
 use crate::meta::path::{normal, shown};
 use crate::meta::{Format, NodeMeta};
 
-/// A sentence on what a copy or a conversion does not have, or not as one may think.
+/// A note on what a copy or a conversion lacks, or has in another form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
     /// The sentence.
     pub text: String,
-    /// What helps.
+    /// What can be done about it.
     pub hint: Option<Hint>,
 }
 
@@ -22,7 +22,7 @@ impl From<String> for Note {
     }
 }
 
-/// What a conversion of the hierarchy at `path` to the version `to` does not keep, or does not do: a sentence for each.
+/// Notes on what a conversion of the hierarchy at `path` to the version `to` does not keep or do.
 ///
 /// # Errors
 /// Those of reading the documents.
@@ -41,7 +41,7 @@ pub(super) fn conversion_note(node: &Node, to: Format) -> Option<Note> {
         NodeMeta::Group(_) if is_image(&node.meta) => {
             let version = if to == Format::V3 { "0.5" } else { "0.4" };
             let text = format!(
-                "{at}: the metadata of an OME-Zarr image stay those of the other Zarr version, so that it is not valid"
+                "{at}: the metadata of an OME-Zarr image stays that of the other Zarr version, so the image is not valid"
             );
             let upgrade = Hint::operation("image upgrade", "converts an image").with("to").set_to(version);
             Some(Note { text, hint: Some(upgrade) })

@@ -1,4 +1,4 @@
-//! What is there, and what is to become of it.
+//! Plans a copy: the source nodes, and what becomes of each.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -13,9 +13,9 @@ use crate::meta::path::{join, shown};
 use crate::store::{SharedStore, StoreExt as _};
 use crate::suggest;
 
-/// The nodes to be copied, by their own documents, and the Zarr that was asked if that is another.
+/// The nodes to copy, from their own documents, and the Zarr that was used if it is another.
 pub(super) async fn nodes(source: &Zarr, from: &str) -> Result<(Vec<Node>, Option<Zarr>)> {
-    // Consolidated metadata may be older than the nodes; they count only where nodes cannot be listed.
+    // Consolidated metadata may be older than the nodes; it is used only where nodes cannot be listed.
     let own = if source.is_consolidated() && source.store().list("").await.is_ok() {
         let options = OpenOptions { use_consolidated: false, ..source.options().clone() };
         Some(Zarr::from_store(source.store().clone(), options).await?)
@@ -25,12 +25,12 @@ pub(super) async fn nodes(source: &Zarr, from: &str) -> Result<(Vec<Node>, Optio
     let consolidated = source;
     let source = own.as_ref().unwrap_or(source);
     let mut nodes = match source.walk(from).await {
-        // The pages of a web server, and not of all folders: what is known without them is known.
+        // A web server with index pages for some folders only: use what is known without them.
         Err(e) if e.kind() == ErrorKind::Unsupported && own.is_some() => consolidated.walk(from).await?,
         nodes => nodes?,
     };
     if own.is_some() && !source.store().lists_all() {
-        // Pages may lack what consolidated metadata name.
+        // Index pages may lack nodes named by consolidated metadata.
         let listed: BTreeSet<String> = nodes.iter().map(|n| n.path.clone()).collect();
         for node in consolidated.walk(from).await?.into_iter().filter(|n| !listed.contains(&n.path)) {
             nodes.extend(source.direct_node(&node.path).await?);
@@ -38,19 +38,19 @@ pub(super) async fn nodes(source: &Zarr, from: &str) -> Result<(Vec<Node>, Optio
         nodes.sort_by(|a, b| a.path.split('/').cmp(b.path.split('/')));
     }
     if let Some(damaged) = source.take_damaged().into_iter().next() {
-        return Err(damaged.within("a node cannot be read, so that the copy would lack it"));
+        return Err(damaged.within("a node cannot be read and would be missing from the copy"));
     }
     Ok((nodes, own))
 }
 
-/// What is there, and what is to become of it; and coordinates of it that lie above, and are not copied.
+/// The source nodes and their copies; and their coordinates in parent groups, which are not copied.
 pub(super) async fn plan(
     source: &Zarr,
     from: &str,
     to: &str,
     options: &CopyOptions,
 ) -> Result<(Vec<CopyStep>, BTreeSet<String>)> {
-    // A quarter for what the reader keeps; blocks and what is encoded have the rest.
+    // A quarter for the reader's cache; blocks and encoded data have the rest.
     let context = options.context.share_of(4);
     let (mut nodes, own) = nodes(source, from).await?;
     let source = own.as_ref().unwrap_or(source);
@@ -91,7 +91,7 @@ pub(super) async fn plan(
     Ok((steps, part.above))
 }
 
-/// Fails if a link that leads nowhere lies in the folder of a group: it may stand for a node.
+/// Fails if there is a broken symlink in the folder of a group: it may stand for a node.
 async fn check_links(store: &SharedStore, group: &str) -> Result<()> {
     if store.direct().is_none() {
         return Ok(());
@@ -102,7 +102,7 @@ async fn check_links(store: &SharedStore, group: &str) -> Result<()> {
     Ok(())
 }
 
-/// Refuses lengths for a dimension that no array has: a name that nobody knows is a misspelt one.
+/// Refuses lengths for a dimension that no array has: the name is misspelt.
 fn check_names(nodes: &[Node], options: &CopyOptions) -> Result<()> {
     let arrays = nodes.iter().filter_map(|n| if let NodeMeta::Array(a) = &n.meta { Some(a) } else { None });
     let known: BTreeSet<&str> =

@@ -1,4 +1,4 @@
-//! Copying an array by decoding and encoding it, block by block.
+//! Copying an array by decoding and re-encoding it, block by block.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,7 +15,7 @@ use crate::num;
 use crate::store::local::LocalStore;
 use crate::task::{self, Gaps, Task, Unit, lock};
 
-/// Blocks under way at once: while one is written, the other is read.
+/// Blocks in flight: while one is written, the other is read.
 const AT_ONCE: usize = 2;
 
 /// Fails if there is not enough memory for this copy.
@@ -28,7 +28,7 @@ pub(super) fn check(run: &CopyRun<'_>, source: &Array, made: &Array, target: &Co
     BlockCutting { shape: made.shape(), from: &from, to: &to, size }.way(run.memory / 6).map(drop)
 }
 
-/// Copies the elements that `target` takes of `source` to `made`.
+/// Copies the part of `source` selected by `target` to `made`.
 pub(super) async fn copy(run: &CopyRun<'_>, source: &Array, made: &Array, target: &CopyTarget) -> Result<()> {
     let from = target.region.chunks(source.meta());
     let to = made.meta().grid.largest();
@@ -39,7 +39,7 @@ pub(super) async fn copy(run: &CopyRun<'_>, source: &Array, made: &Array, target
     }
     // Two blocks, as much again while they are encoded, a quarter for the reader: just below all of it.
     let way = match cutting.way(run.memory / 6)? {
-        // Temporary chunks hold elements of a fixed size only.
+        // Temporary chunks support fixed-size elements only.
         CopyRoute::Between { write, .. } if source.meta().data_type.is_variable() => CopyRoute::Direct(write),
         way => way,
     };
@@ -54,11 +54,11 @@ pub(super) async fn copy(run: &CopyRun<'_>, source: &Array, made: &Array, target
             if before >= writing.count()? {
                 return Ok(());
             }
-            // Temporary chunks are never those of another run, which could be of other elements.
+            // Temporary chunks are never shared with another run, which could have other elements.
             let scratch = ScratchFolder::new(run.options.temporary.as_deref())?;
             let between = between(&scratch, made.meta(), &pieces, &made.context().with_memory(1 << 20))?;
             write_blocks(run, &reading, 0, None, source, target, &between).await?;
-            // What was read into temporary chunks counts as nothing: the bar is about what is written.
+            // Reading into temporary chunks does not count: progress is about what is written.
             run.meter.set(run.meter.done().saturating_sub(super::decoded_bytes(made.meta())?));
             let all = CopyTarget {
                 meta: made.meta().clone(),
@@ -72,7 +72,7 @@ pub(super) async fn copy(run: &CopyRun<'_>, source: &Array, made: &Array, target
     }
 }
 
-/// Reads and writes all blocks from `first` on. How many are done is noted under the name `part`.
+/// Reads and writes all blocks from `first` on. Progress is recorded under the name `part`.
 async fn write_blocks(
     run: &CopyRun<'_>,
     blocks: &Blocks,
@@ -104,8 +104,8 @@ async fn write_blocks(
     .await
 }
 
-/// What an element takes in between, where it has its type of before the cast or after it. Those without a fixed size: about,
-/// but not so much that a chunk does not fit.
+/// Memory per element, before or after the cast. Variable-length elements are estimated, but so that a chunk still
+/// fits.
 async fn item_size(run: &CopyRun<'_>, source: &Array, made: &Array) -> Result<usize> {
     let size = source.meta().data_type.size().max(made.meta().data_type.size());
     if !source.meta().data_type.is_variable() {
@@ -118,14 +118,14 @@ async fn item_size(run: &CopyRun<'_>, source: &Array, made: &Array) -> Result<us
     Ok(source.item_bytes().await?.min(usize::try_from(most).unwrap_or(usize::MAX)).max(size))
 }
 
-/// Under which name the blocks that are done are noted. Their shape is part of it: with another, as other memory gives,
-/// their number would mean something else.
+/// The name under which finished blocks are recorded. Their shape is part of it: with another memory budget it may
+/// differ, and block numbers would mean something else.
 pub(super) fn progress_of(made: &Array, blocks: &Blocks) -> String {
     let block: Vec<String> = blocks.block().iter().map(u64::to_string).collect();
     format!("{} {}", made.path(), block.join(","))
 }
 
-/// The elements of the copy at `start`, as they are to be written.
+/// The elements of the copy at `start`, ready to be written.
 async fn read(
     run: &CopyRun<'_>,
     source: &Array,
@@ -159,10 +159,10 @@ fn between(
     context: &Context,
 ) -> Result<Array> {
     if like.data_type.is_variable() {
-        return Err(Error::unsupported("elements without a fixed size cannot be cut so differently")
+        return Err(Error::unsupported("variable-length elements cannot be rechunked within this memory")
             .with_hint("memory", "of a greater size helps"));
     }
-    // The elements are only bytes here, whatever they mean; their fill value is known again at the end.
+    // The elements are only bytes here, whatever they mean; the fill value is restored at the end.
     let lengths: Vec<Json> = pieces.iter().map(|p| Json::Array(p.iter().map(Json::int).collect())).collect();
     let mut grid = Json::object();
     grid.set("kind", Json::string("inline"));
@@ -180,7 +180,7 @@ fn between(
     Array::new(Arc::new(LocalStore::new(scratch.path())), "", meta, Mode::Tolerant, Vec::new(), context)
 }
 
-/// Reads source and copy once more and compares them, bit for bit.
+/// Reads source and copy again and compares them bitwise.
 pub(super) async fn verify(
     run: &CopyRun<'_>,
     source: &Array,
@@ -194,7 +194,7 @@ pub(super) async fn verify(
     let blocks = match cutting.way(run.memory / 8) {
         Ok(CopyRoute::Direct(blocks)) => blocks,
         Ok(CopyRoute::Between { write, .. }) => write,
-        // Reading needs no whole chunks.
+        // Reading does not need whole chunks.
         Err(_) => cutting.smaller(run.memory / 8),
     };
     let (blocks, quiet) =

@@ -1,9 +1,8 @@
-//! A folder for temporary chunks while an array is rechunked.
+//! A directory for temporary chunks while an array is rechunked.
 //!
-//! Every run has one of its own, with a name that nobody can foretell, that was not there before and that nobody else may
-//! look into. It is never used by another run, and gone when the run is over, however it ends. Only a process that is
-//! killed leaves it behind; the next run of the same user removes it. That a folder's run is over is proved by its lock: the
-//! system takes it from a process that is no more.
+//! Every run has its own, private to the user, with an unpredictable new name. It is never used by another run, and is
+//! removed when the run ends, however it ends. Only a killed process leaves it behind; the next run of the same user
+//! removes it. A lock shows whether a run is over: the system releases it when the process ends.
 
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -16,19 +15,19 @@ use crate::store::local::sys;
 const START: &str = "zaro-scratch-";
 const LOCK: &str = "lock";
 
-/// A folder without a lock that is as old as this was left by a process that was killed as it began.
+/// An unlocked directory of this age was left by a process that was killed as it started.
 const OLD: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A folder of this run alone; removed when it is dropped.
+/// A directory of this run alone; removed when dropped.
 #[derive(Debug)]
 pub(super) struct ScratchFolder {
     path: PathBuf,
-    /// Locked as long as we are at work.
+    /// Locked as long as the run lasts.
     _lock: File,
 }
 
 impl ScratchFolder {
-    /// Makes one in `parent`, or in the system's folder for temporary files.
+    /// Creates one in `parent`, or in the system's temporary directory.
     pub(super) fn new(parent: Option<&Path>) -> Result<Self> {
         let parent = parent.map_or_else(std::env::temp_dir, Path::to_owned);
         let made = || {
@@ -37,20 +36,20 @@ impl ScratchFolder {
             Self::make(&parent)
         };
         made().map_err(|e| {
-            Error::from(e).with_store(parent.display()).within("the folder for temporary chunks")
+            Error::from(e).with_store(parent.display()).within("the directory for temporary chunks")
         })
     }
 
     fn make(parent: &Path) -> std::io::Result<Self> {
         loop {
             let path = parent.join(format!("{START}{}", token()));
-            // Fails if there is anything of that name.
+            // Fails if the name exists.
             sys::create_private_folder(&path)?;
             let lock = sys::create_new(&path.join(LOCK), true);
             match lock {
                 Ok(lock) => match lock.try_lock() {
                     Err(TryLockError::WouldBlock) => {}
-                    // Somebody may have thought it abandoned in the moment before it was locked.
+                    // Another run may have considered it abandoned in the moment before it was locked.
                     Ok(()) | Err(TryLockError::Error(_)) if sys::is_at(&lock, &path.join(LOCK)) => {
                         return Ok(Self { path, _lock: lock });
                     }
@@ -72,18 +71,18 @@ impl ScratchFolder {
 
 impl Drop for ScratchFolder {
     fn drop(&mut self) {
-        // A folder that cannot be removed is litter, not a failed copy.
+        // A directory that cannot be removed is litter, not a failed copy.
         let _ = std::fs::remove_dir_all(&self.path);
     }
 }
 
-/// Removes the folders of this user whose runs are over. What cannot be looked at, or is in doubt, stays.
+/// Removes the directories of this user whose runs are over. What cannot be inspected, or is in doubt, stays.
 fn remove_abandoned(parent: &Path) {
     let Ok(entries) = std::fs::read_dir(parent) else { return };
     let ours = |name: &str| name.strip_prefix(START).is_some_and(|rest| rest.len() == 32);
     for entry in entries.flatten().filter(|e| e.file_name().to_str().is_some_and(ours)) {
         let path = entry.path();
-        // A link is no folder.
+        // A symlink is not a directory.
         let Ok(meta) = path.symlink_metadata() else { continue };
         if !meta.is_dir() || !sys::is_ours(&meta) {
             continue;

@@ -1,4 +1,4 @@
-//! Arrays copied one by one, for those who have a plan of their own.
+//! Copying single arrays, for operations with their own plan.
 
 use super::target::{CopyRegion, CopyTarget};
 use super::{CopyOptions, CopyRun, recode, verbatim};
@@ -7,27 +7,27 @@ use crate::error::Result;
 use crate::journal::Journal;
 use crate::task::Unit;
 
-/// A copy of several arrays, whose journal somebody else keeps.
+/// A copy of several arrays, without a journal of its own.
 pub(crate) struct Single<'a> {
     pub(super) run: CopyRun<'a>,
-    /// Whether an earlier copy is taken up: chunks that are there already stay.
+    /// Whether an earlier copy is resumed: existing chunks stay.
     resumed: bool,
 }
 
 impl<'a> Single<'a> {
-    /// A copy of arrays that have so many `bytes` of elements.
+    /// A copy of arrays with `bytes` of elements in total.
     pub(crate) fn new(options: &'a CopyOptions, bytes: u64) -> Self {
         Self { run: run(options, bytes), resumed: false }
     }
 
-    /// The same, with what is done noted in `journal`, which was taken up if `resumed`.
+    /// The same, with progress recorded in `journal`, which is resumed if `resumed`.
     pub(crate) fn with_journal(mut self, journal: &'a Journal, resumed: bool) -> Self {
         self.run.journal = Some(journal);
         self.resumed = resumed;
         self
     }
 
-    /// Copies the elements of `source` to `made`, which has the same shape: chunks as they are, or coded anew.
+    /// Copies the elements of `source` to `made`, which has the same shape: chunks unchanged, or re-encoded.
     pub(crate) async fn copy(&self, source: &Array, made: &Array, as_they_are: bool) -> Result<()> {
         if as_they_are {
             return verbatim::copy(&self.run, source, made, self.resumed).await;
@@ -35,7 +35,7 @@ impl<'a> Single<'a> {
         recode::copy(&self.run, source, made, &all(source, made)).await
     }
 
-    /// Fails if there is not enough memory to code the chunks anew.
+    /// Fails if there is not enough memory to re-encode the chunks.
     #[cfg(feature = "image")]
     pub(crate) fn check(&self, source: &Array, made: &Array) -> Result<()> {
         recode::check(&self.run, source, made, &all(source, made))
@@ -47,7 +47,7 @@ impl<'a> Single<'a> {
         recode::verify(&self.run, source, made, &all(source, made)).await
     }
 
-    /// Somebody else has made an array.
+    /// An array was made in another way.
     #[cfg(feature = "image")]
     pub(crate) async fn passed_over(&self, made: &Array) -> Result<()> {
         self.run.check().await?;

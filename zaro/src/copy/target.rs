@@ -1,4 +1,4 @@
-//! What the copy of an array looks like.
+//! The layout of a copied array: metadata, region and type.
 
 use std::sync::Arc;
 
@@ -20,19 +20,19 @@ use crate::meta::{ArrayMeta, CodecMeta, DataType, Fill, Format, Json, convert, v
 pub(super) struct CopyTarget {
     /// Its metadata.
     pub(super) meta: ArrayMeta,
-    /// Where its elements come from.
+    /// The part of the source it is copied from.
     pub(super) region: CopyRegion,
-    /// How they are changed.
+    /// The conversion of its elements.
     pub(super) cast: Option<Arc<CopyCast>>,
-    /// Whether its chunks are, byte for byte, those of the source.
+    /// Whether its chunks are the source's, byte for byte.
     pub(super) verbatim: bool,
-    /// What its attribute `coordinates` is, if that is another than in the source.
+    /// Its attribute `coordinates`, if it differs from the source.
     pub(super) coordinates: Option<String>,
 }
 
 impl CopyTarget {
-    /// The copy of `array`, or of a `part` of it, in which `kept` is to be the same if it is of another version. Where a
-    /// whole group is copied, another type is for its numbers alone.
+    /// The copy of `array`, or of a `part` of it; `kept` has to stay the same in another version. If a whole group is
+    /// copied, another type applies to its numbers only.
     pub(super) fn of(
         array: &Array,
         part: Option<&ArrayPart>,
@@ -80,7 +80,7 @@ impl CopyTarget {
         let old = new.chunks.clone().unwrap_or_else(|| largest.clone());
         let chunks = match &options.chunks {
             Some(chunks) => chunks.resolve(&base, &old)?,
-            // No longer than what is left of a dimension, unless shards are made of them.
+            // No longer than the remaining length of a dimension, unless they are part of shards.
             None if part.is_some() && new.shards.is_none() => {
                 old.iter().zip(&new.shape).map(|(chunk, n)| (*chunk).min((*n).max(1))).collect()
             }
@@ -94,7 +94,7 @@ impl CopyTarget {
         };
         new.chunks = Some(chunks);
         if options.chunks.is_some() || matches!(options.shards, Some(None)) {
-            // Chunks are what they are said to be, and not shards once more.
+            // Chunks have the requested shape, and are not shards in turn.
             new.codecs = new.codecs.map(without_shards).transpose()?;
         }
         if let Some(cast) = &cast {
@@ -102,7 +102,7 @@ impl CopyTarget {
             match cast.element(&base.fill) {
                 _ if new.fill_undefined => {}
                 Ok(fill) => new.fill = Some(fill),
-                // No element of the new type is missing, so that there is none to say it by.
+                // The new type has no value for missing elements.
                 Err(_) if base.fill != source.fill => (new.fill, new.fill_undefined) = (None, true),
                 Err(e) => return Err(e),
             }
@@ -127,7 +127,7 @@ impl CopyTarget {
         Ok(Self { meta, region: CopyRegion::all(source), cast: None, verbatim: true, coordinates: None })
     }
 
-    /// What is to be `kept`, and is not, in `new`, which was made of `old` to be this.
+    /// What of `kept` differs between `old` and `new`.
     pub(super) fn difference(
         &self,
         old: &ArrayMeta,
@@ -140,7 +140,7 @@ impl CopyTarget {
             Some(cast) => cast.element(element).ok(),
             None => Some(element.clone()),
         };
-        // Which no document of V3 can say, so that it is no fault of this one; but it is lost.
+        // No V3 document can express this, so it is no fault of this one; but it is lost.
         if kept == convert::Kept::Meaning && new.format == Format::V3 && missing::is_lost_in_v3(old) {
             return Some("which elements are missing");
         }
@@ -148,8 +148,8 @@ impl CopyTarget {
     }
 }
 
-/// A chain for elements of another type, of `size` bytes: without filters that are for one type, and with everything said
-/// that depends on it.
+/// A codec chain for elements of another type, of `size` bytes: without type-specific filters, and with everything
+/// explicit that depends on the type.
 fn retyped(chain: Vec<CodecMeta>, size: usize) -> Result<Vec<CodecMeta>> {
     let mut kept = Vec::with_capacity(chain.len());
     for mut codec in chain {
@@ -180,7 +180,7 @@ fn retyped(chain: Vec<CodecMeta>, size: usize) -> Result<Vec<CodecMeta>> {
     Ok(kept)
 }
 
-/// A chain whose chunks are no shards; what was inside of them stands in their place.
+/// A codec chain without shards; the inner codecs take their place.
 fn without_shards(mut chain: Vec<CodecMeta>) -> Result<Vec<CodecMeta>> {
     while let Some(at) = chain.iter().position(|c| c.name == "sharding_indexed") {
         let inner = chain.get(at).and_then(|c| c.get("codecs")).cloned().unwrap_or(Json::Null);
@@ -189,18 +189,18 @@ fn without_shards(mut chain: Vec<CodecMeta>) -> Result<Vec<CodecMeta>> {
     Ok(chain)
 }
 
-/// What is copied of one dimension.
+/// The copied part of one dimension.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Along {
     /// The first position, the step and the count.
     Range(u64, i64, u64),
-    /// One position; the copy lacks the dimension.
+    /// One position; the dimension is dropped.
     At(u64),
     /// These positions.
     List(Arc<[u64]>),
 }
 
-/// Which part of the source is copied, along each of its dimensions.
+/// The copied part of the source, along each of its dimensions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CopyRegion(Vec<Along>);
 
@@ -211,12 +211,12 @@ impl CopyRegion {
         };
         let ranges = selection.resolve(meta)?.dims.into_iter().map(|sel| match sel {
             Sel::Range { start, step, count, .. } => Ok(Along::Range(start, step, count)),
-            Sel::Listed(_) => Err(Error::usage("a region is made of ranges, not of lists of positions")),
+            Sel::Listed(_) => Err(Error::usage("a region consists of ranges, not of lists of positions")),
         });
         Ok(Self(ranges.collect::<Result<_>>()?))
     }
 
-    /// What `indexes` ask for; a single position takes its dimension away.
+    /// The part selected by `indexes`; a single position drops its dimension.
     fn of_part(meta: &ArrayMeta, indexes: &[Index]) -> Result<Self> {
         let dims = Selection::new(indexes.to_vec()).resolve(meta)?.dims.into_iter().zip(indexes);
         let along = |(sel, index): (Sel, &Index)| match (sel, index) {
@@ -227,7 +227,7 @@ impl CopyRegion {
         Ok(Self(dims.map(along).collect()))
     }
 
-    /// All of an array.
+    /// The whole array.
     pub(super) fn all(meta: &ArrayMeta) -> Self {
         Self(meta.shape.iter().map(|n| Along::Range(0, 1, *n)).collect())
     }
@@ -236,13 +236,13 @@ impl CopyRegion {
         self.0.iter().zip(&meta.shape).all(|(along, n)| *along == Along::Range(0, 1, *n))
     }
 
-    /// The items of `list`, one per dimension of the source, for the dimensions that the copy has.
+    /// The items of `list`, one per dimension of the source, for the dimensions of the copy.
     fn kept_of<T: Clone>(&self, list: &[T]) -> Vec<T> {
         let kept = list.iter().zip(&self.0).filter(|(_, along)| !matches!(along, Along::At(_)));
         kept.map(|(item, _)| item.clone()).collect()
     }
 
-    /// The names and attributes that the part of an array with these metadata has. Its chunks are for [`Self::new_array`].
+    /// The metadata for this part of an array: names and attributes. Its chunks are set by [`Self::new_array`].
     fn cut(&self, meta: ArrayMeta, coordinates: Option<&str>) -> ArrayMeta {
         let mut attributes = meta.attributes.clone();
         if let Some(names) = coordinates {
@@ -267,7 +267,7 @@ impl CopyRegion {
         Ok(new)
     }
 
-    /// As a journal has it: the first position, the step and the count along each dimension; `None` for all of an array.
+    /// For the journal: first position, step and count along each dimension; `None` for a whole array.
     pub(super) fn json(&self, meta: &ArrayMeta) -> Option<Json> {
         if self.is_all(meta) {
             return None;
@@ -283,7 +283,7 @@ impl CopyRegion {
         Some(Json::Array(self.0.iter().map(along).collect()))
     }
 
-    /// How many positions it has along each dimension of the copy.
+    /// Its shape in the copy.
     pub(super) fn counts(&self) -> Vec<u64> {
         let count = |along: &Along| match along {
             Along::Range(_, _, n) => Some(*n),
@@ -293,7 +293,7 @@ impl CopyRegion {
         self.0.iter().filter_map(count).collect()
     }
 
-    /// The part of the source that the block at `start` of `count` in the copy comes from.
+    /// The part of the source for the block at `start` of `count` in the copy.
     pub(super) fn part(&self, start: &[u64], count: &[u64]) -> Selection {
         let signed = |n: &u64| i64::try_from(*n).unwrap_or(i64::MAX);
         let mut block = start.iter().zip(count);
@@ -319,7 +319,7 @@ impl CopyRegion {
         Selection::new(sels.collect())
     }
 
-    /// Whether chunks of the source, `chunks` long, begin where the region does, and all their positions are wanted.
+    /// Whether source chunks of shape `chunks` are aligned with the region, and all their positions are selected.
     pub(super) fn starts_at(&self, chunks: &[u64]) -> bool {
         self.0
             .iter()
@@ -327,7 +327,7 @@ impl CopyRegion {
             .all(|(along, n)| matches!(along, Along::Range(first, 1, _) if first.checked_rem(*n) == Some(0)))
     }
 
-    /// The chunks of the source as the copy's positions see them.
+    /// The source chunks in terms of the copy's positions.
     pub(super) fn chunks(&self, meta: &ArrayMeta) -> Vec<u64> {
         let along = |(n, along): (u64, &Along)| match along {
             Along::Range(_, step, _) => Some((n / step.unsigned_abs().max(1)).max(1)),
@@ -346,7 +346,7 @@ fn index(start: u64, step: i64, count: u64) -> Index {
     let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
     let last = step.saturating_mul(signed(count - 1)).saturating_add(signed(start));
     let stop = last.saturating_add(step.signum());
-    // A stop before the first position is said by leaving it out.
+    // A stop before the first position is expressed by omitting it.
     Index::Slice(Some(signed(start)), (stop >= 0).then_some(stop), step)
 }
 
@@ -356,9 +356,9 @@ pub(super) struct CopyCast {
     codec: Box<dyn crate::codec::ArrayToArray>,
     from: Repr,
     to: Repr,
-    /// Whether no element may be rounded but those that are missing.
+    /// Whether only missing elements may be rounded.
     exact: bool,
-    /// The elements that are missing, in the new type and as they are: no others may become one of them.
+    /// The missing values, in the new and the old type: no other element may become one of them.
     missing: Vec<(Fill, Fill)>,
 }
 
@@ -366,11 +366,11 @@ impl CopyCast {
     fn new(meta: &ArrayMeta, to: &DataType, clamp: bool) -> Result<Self> {
         if !is_number(&meta.data_type) || !is_number(to) {
             return Err(Error::unsupported(format!(
-                "{} does not become {to}: only numbers do",
+                "{} cannot be converted to {to}: only numbers can",
                 meta.data_type
             )));
         }
-        // As readers take the elements.
+        // As readers interpret the elements.
         let from = missing::turned(meta).unwrap_or_else(|| meta.data_type.clone());
         let codec = cast_codec(&from, to, clamp)?;
         let rounds = !clamp && rounds(&from, to);
@@ -381,13 +381,13 @@ impl CopyCast {
         if clamp {
             cast.check_missing(&missing::elements(meta))?;
         }
-        // What is missing may be rounded, if it is still nothing else. What the new type does not have says nothing there.
+        // A missing value may be rounded, if it stays distinct. A value that the new type lacks means nothing there.
         let pair = |old: Fill| Some((cast.element(&old).ok()?, old));
         cast.missing = missing::elements(meta).into_iter().filter_map(pair).collect();
         Ok(cast)
     }
 
-    /// Fails if one of the elements that are missing is clamped: others become the same, and would be missing as well.
+    /// Fails if a missing value is clamped: others become the same, and would be missing as well.
     fn check_missing(&self, elements: &[Fill]) -> Result<()> {
         let (from, to) = (&self.from.data_type, &self.to.data_type);
         let codec = cast_codec(from, to, false)?;
@@ -396,7 +396,7 @@ impl CopyCast {
             let kept = |new: Buffer| matches!(to, DataType::Float(_)) || self.is_same(&element.0, &new.bytes);
             if !new.is_ok_and(kept) {
                 return Err(Error::unsupported(format!(
-                    "{} stands for missing elements; clamped to {to}, it could not be told from others",
+                    "{} marks missing elements; clamped to {to}, it could not be told from others",
                     self.shown(&element.0)
                 )));
             }
@@ -404,9 +404,9 @@ impl CopyCast {
         Ok(())
     }
 
-    /// One element in the new type, such as a fill value: what elements become that are the same, rounded if need be.
+    /// One element in the new type, such as a fill value: converted like other elements, rounded if need be.
     pub(super) fn element(&self, element: &Fill) -> Result<Fill> {
-        // The codec itself wants the way back.
+        // The codec itself checks the way back.
         let made = self.codec.encode(Buffer::fixed(element.0.to_vec()), &self.from, &self.from);
         Ok(Fill(made.map_err(|e| e.within("the fill value"))?.bytes.into()))
     }
@@ -419,7 +419,7 @@ impl CopyCast {
         }
         let old = bytes.clone();
         let new = self.codec.encode(Buffer::fixed(bytes), &of(&self.from), &of(&self.to))?.bytes;
-        // Fails as a whole if the nearest float of one is beyond the integers.
+        // Fails as a whole if the nearest float of one element exceeds the integers.
         let decode = || self.codec.decode(Buffer::fixed(new.clone()), &of(&self.from), &of(&self.to));
         let back = self.exact.then(|| decode().map(|back| back.bytes).unwrap_or_default());
         let (from, to) = (self.from.data_type.size(), self.to.data_type.size());
@@ -453,32 +453,32 @@ impl CopyCast {
         a == b || zero(a) && zero(b)
     }
 
-    /// Whether an element of the new type is the old one.
+    /// Whether an element of the new type equals the old one.
     fn is_same(&self, old: &[u8], new: &[u8]) -> bool {
         let back = self.codec.decode(Buffer::fixed(new.to_vec()), &self.from, &self.to);
         back.is_ok_and(|back| back.bytes == old)
     }
 
-    /// An element as messages have it.
+    /// An element as shown in messages.
     fn shown(&self, element: &[u8]) -> String {
         let shown = write::write_fill(&Fill(element.to_vec().into()), &self.from.data_type, Dialect::V3);
         shown.map(|value| value.to_string()).unwrap_or_default()
     }
 
-    /// Why an element is none of the new type.
+    /// Why an element has no exact value in the new type.
     fn inexact(&self, old: &[u8], same: bool) -> Error {
         let (shown, to) = (self.shown(old), &self.to.data_type);
         match same {
             true => Error::invalid(format!(
-                "{shown} would be missing in {to}: it becomes what stands for missing elements"
+                "{shown} would be missing in {to}: it becomes the value that marks missing elements"
             )),
-            false => Error::invalid(format!("{shown} is no {to} without rounding"))
+            false => Error::invalid(format!("{shown} cannot be represented as {to} without rounding"))
                 .with_hint("clamp", "takes the nearest"),
         }
     }
 }
 
-/// The codec whose encoder makes elements of one type those of another.
+/// The codec whose encoder casts one type to another.
 fn cast_codec(from: &DataType, to: &DataType, clamp: bool) -> Result<Box<dyn crate::codec::ArrayToArray>> {
     let mut config = vec![("data_type".to_owned(), Json::string(to.to_string()))];
     if clamp {
@@ -487,7 +487,7 @@ fn cast_codec(from: &DataType, to: &DataType, clamp: bool) -> Result<Box<dyn cra
     let request = CodecRequest { name: "cast_value", config: &config, strict: false, data_type: from };
     match registry::build(&request)? {
         Codec::Array(codec) => Ok(codec),
-        _ => Err(Error::unsupported("no such cast")),
+        _ => Err(Error::unsupported("this cast is not supported")),
     }
 }
 

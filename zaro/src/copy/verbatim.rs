@@ -1,4 +1,4 @@
-//! Copying an array's chunks as they are.
+//! Copying the chunks of an array unchanged, object by object.
 
 use bytes::Bytes;
 use futures::SinkExt as _;
@@ -18,17 +18,16 @@ use crate::store::{
 };
 use crate::task::{self, Task};
 
-/// Objects on their way at once, between files and otherwise.
+/// Objects in flight, between local stores and otherwise.
 const LOCAL: usize = 4;
 const REMOTE: usize = 32;
 
-/// Small objects that one worker has on their way together, and what they may sum up to. From a file that holds many
-/// chunks they come with one request.
+/// Small objects that one worker copies together, and their total size. From a file that holds many chunks they take
+/// one request.
 const TOGETHER: usize = 64;
 const TOGETHER_BYTES: u64 = 1 << 20;
 
-/// Copies every chunk of `source` to the place it has in `made`. If `resumed`, those that are there with the same size
-/// are left alone.
+/// Copies every chunk of `source` to its key in `made`. If `resumed`, existing chunks of the same size are skipped.
 pub(super) async fn copy(run: &CopyRun<'_>, source: &Array, made: &Array, resumed: bool) -> Result<()> {
     let remote = source.store().is_remote() || made.store().is_remote();
     let budget = &Budget::new((run.memory / 2).max(1 << 20));
@@ -50,7 +49,7 @@ pub(super) async fn copy(run: &CopyRun<'_>, source: &Array, made: &Array, resume
 struct Announced {
     entry: KeyEntry,
     to: String,
-    /// Its place in the grid, if it was not seen and is only possible.
+    /// Its index, if it was not listed and may not exist.
     possible: Option<Vec<u64>>,
 }
 
@@ -86,7 +85,7 @@ async fn several(
                 (Some(from), Some(to)) => some
                     .iter()
                     .try_for_each(|a| at_hand(from, to, a, resumed).map_err(|e| e.with_key(&a.entry.key))),
-                _ => Err(Error::unsupported("the store is not at hand")),
+                _ => Err(Error::unsupported("the store has no direct access")),
             })
             .await;
     }
@@ -104,10 +103,10 @@ async fn several(
 }
 
 fn gone() -> Error {
-    Error::conflict("somebody deleted this chunk while it was to be copied")
+    Error::conflict("this chunk was deleted while it was being copied")
 }
 
-/// Copies an object between stores at hand.
+/// Copies an object between local stores.
 fn at_hand(from: &dyn Direct, to: &dyn Direct, announced: &Announced, resumed: bool) -> Result<()> {
     let Announced { entry, to: key, .. } = announced;
     if resumed && to.open(key)?.is_some_and(|there| there.size() == entry.size) {
@@ -127,7 +126,7 @@ fn at_hand(from: &dyn Direct, to: &dyn Direct, announced: &Announced, resumed: b
     to.put(key, &[parts], &Condition::Always).map(drop)
 }
 
-/// The bytes of a chunk; `None` if there is none, or if they are there already.
+/// The bytes of a chunk; `None` if it is missing, or already copied.
 async fn get(source: &Array, made: &Array, announced: &Announced, resumed: bool) -> Result<Option<Bytes>> {
     let Announced { entry, to, possible } = announced;
     if resumed && made.store().size(to).await? == Some(entry.size) {
@@ -152,12 +151,12 @@ async fn put(made: &Array, key: &str, bytes: Bytes, task: &Task) -> Result<()> {
     made.context()
         .run(move || match store.direct() {
             Some(direct) => direct.put(&key, &[&bytes], &Condition::Always).map(drop),
-            None => Err(Error::unsupported("the store is not at hand")),
+            None => Err(Error::unsupported("the store has no direct access")),
         })
         .await
 }
 
-/// Fails if a chunk cannot have so many bytes: then the server sent something else.
+/// Fails if a chunk cannot have this size: then the server sent something else.
 fn check_size(source: &Array, size: usize) -> Result<()> {
     let right = match source.chain().encoded_size() {
         OutputSize::Exact(wanted) if source.meta().grid.regular_shape().is_some() => size == wanted,
@@ -165,25 +164,25 @@ fn check_size(source: &Array, size: usize) -> Result<()> {
     };
     match right {
         true => Ok(()),
-        false => Err(Error::invalid(format!("the server sent {size} bytes, which cannot be this chunk"))),
+        false => Err(Error::invalid(format!("the server sent {size} bytes, which is not a valid size for this chunk"))),
     }
 }
 
-/// The index of the chunk behind `key`. Some V2 arrays have another separator than they say.
+/// The index of the chunk behind `key`. Some V2 arrays use another separator than their metadata says.
 fn index_of(source: &Array, key: &str) -> Option<Vec<u64>> {
     let (meta, rank) = (source.meta(), source.meta().shape.len());
     let below = key.strip_prefix(source.path()).unwrap_or_default().trim_start_matches('/');
     meta.keys.index(below, rank).or_else(|| meta.keys.other_separator().index(below, rank))
 }
 
-/// Fails if a folder is in the place of a chunk, which would not show among the keys.
+/// Fails if there is a folder in place of a chunk, which would not show among the keys.
 async fn check_folders(source: &Array) -> Result<()> {
     let mut open = vec![source.path().to_owned()];
     while let Some(folder) = open.pop() {
         for name in source.store().list(&folder).await?.prefixes {
             let below = join(&folder, &name);
             if index_of(source, &below).is_some() {
-                // An error that says so, if it is no object as well.
+                // Fails, unless it is an object as well.
                 source.store().stat(&below).await?;
             }
             open.push(below);
@@ -192,7 +191,7 @@ async fn check_folders(source: &Array) -> Result<()> {
     Ok(())
 }
 
-/// How many bytes the objects below `path` have; 0 if that cannot be told without asking a server.
+/// The size of the objects below `path`; 0 if that is unknown without requests.
 pub(super) async fn stored_bytes(store: &SharedStore, path: &str) -> Result<u64> {
     if store.is_remote() {
         return Ok(0);
@@ -201,14 +200,14 @@ pub(super) async fn stored_bytes(store: &SharedStore, path: &str) -> Result<u64>
     sizes.try_fold(0u64, |sum, size| std::future::ready(Ok(sum.saturating_add(size)))).await
 }
 
-/// Sends every chunk of `source` with its key in `made`, until nobody takes any: those that are listed, or, where a store
-/// cannot list or its listings may lack some, those that there may be.
+/// Sends every chunk of `source` with its key in `made`, until the receiver closes: those that are listed, or, where a
+/// store cannot list or its listings may be incomplete, those that may exist.
 async fn announce(source: &Array, made: &Array, mut send: mpsc::Sender<Announced>) -> Result<()> {
     let meta = source.meta();
     let rank = meta.shape.len();
     let listed = async {
         if !source.store().lists_all() {
-            return Err(Error::unsupported("what is there is asked for one by one"));
+            return Err(Error::unsupported("chunks are requested one by one"));
         }
         if source.store().direct().is_some() {
             check_folders(source).await?;
@@ -233,7 +232,7 @@ async fn announce(source: &Array, made: &Array, mut send: mpsc::Sender<Announced
     let mut at = vec![0u64; rank];
     for _ in 0..num::product(&counts)? {
         let key = join(source.path(), &meta.keys.key("", &at));
-        // How large it is is not known yet; a chunk is no larger than its elements, or little more.
+        // Its size is not known yet; a chunk is at most little larger than its elements.
         let size = source.chain().decoded().byte_size().map(num::u64_of).unwrap_or(0);
         let to = made.meta().keys.key(made.path(), &at);
         let entry = KeyEntry { key, size, meta: ObjectMeta::Unknown };

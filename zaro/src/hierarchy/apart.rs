@@ -1,8 +1,8 @@
-//! Whether what is read and what is written are two places.
+//! Checks that source and destination are different places.
 //!
-//! Whoever replaces a place deletes what is there first. If the source is the same place, lies in it or around it, or is
-//! references or links that lead into it, that would be the source. Addresses do not tell: places are compared as the
-//! opened stores know them ([`Store::sites`](crate::store::Store::sites)). Servers can have more names than one, so where
+//! Replacing a place first deletes what is there. If the source is the same place, inside or around it, or has
+//! references or symlinks that lead into it, that would delete the source. Addresses do not tell: places are compared
+//! as the opened stores know them ([`Store::sites`](crate::store::Store::sites)). Servers can have several names, so if
 //! the source is remote a small object is put into the destination, and must not appear in the source.
 
 use std::hash::{BuildHasher, RandomState};
@@ -16,11 +16,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::meta::path::{join, shown};
 use crate::store::{Condition, Listing, Relation, SharedStore, Site, StoreExt as _};
 
-/// What makes a folder a node.
+/// The documents that make a folder a node.
 const NODES: [&str; 3] = ["zarr.json", ".zgroup", ".zarray"];
 
-/// Fails if what lies at `from` of `source` and what is to be made at `to` of `store` are the same place, or one in the
-/// other. `nodes` are the paths of what is read below `from`.
+/// Fails if `from` of `source` and the new `to` of `store` are the same or nested places. `nodes` are the paths of what
+/// is read below `from`.
 pub async fn check_apart(
     source: &SharedStore,
     from: &str,
@@ -41,7 +41,7 @@ pub async fn check_apart(
         if site.relation(&own) != Relation::Apart {
             return Err(refusal());
         }
-        // Where nothing is, links and references cannot lead to anything.
+        // In an empty place, there are no symlinks and references.
         if !there {
             return Ok(());
         }
@@ -55,7 +55,7 @@ pub async fn check_apart(
     Ok(())
 }
 
-/// Fails if a file that is read lies in what is to be made at `to` of `store`.
+/// Fails if a source file is inside the new `to` of `store`.
 pub async fn check_files_apart(files: &[std::path::PathBuf], store: &SharedStore, to: &str) -> Result<()> {
     let Some(own) = store.sites(to).try_next().await? else { return Ok(()) };
     for file in files {
@@ -71,7 +71,7 @@ pub async fn check_files_apart(files: &[std::path::PathBuf], store: &SharedStore
     Ok(())
 }
 
-/// Finds out by an object whether two stores are one.
+/// Checks with a probe object whether two stores are the same.
 struct Probe<'a> {
     source: &'a SharedStore,
     from: &'a str,
@@ -81,8 +81,8 @@ struct Probe<'a> {
 }
 
 impl Probe<'_> {
-    /// Whether the destination, or a part of either, is seen in the source. Only nodes with the same document can be the
-    /// same, so most often nothing is put.
+    /// Whether the destination, or a part of either, appears in the source. Only nodes with identical documents can be
+    /// the same, so usually nothing is put.
     async fn finds_itself(&self) -> Result<bool> {
         let there = prove(self.store, self.to).await?;
         let root = document(self.source, self.from).await?;
@@ -101,7 +101,7 @@ impl Probe<'_> {
         Ok(false)
     }
 
-    /// Whether an object that is put into the folder `into` of the destination is seen in the folder `node` of the source.
+    /// Whether an object put into the folder `into` of the destination appears in the folder `node` of the source.
     async fn is_seen(&self, into: &str, node: &str) -> Result<bool> {
         let name = format!("{PROBE}{:016x}.json", RandomState::new().hash_one(into));
         let text = Bytes::from(format!("{{\"probe\": \"{name}\"}}\n"));
@@ -111,14 +111,14 @@ impl Probe<'_> {
         self.store.delete(&key).await?;
         match seen {
             Ok(seen) => Ok(seen == Some(text)),
-            // Some servers say this of what they do not have.
+            // Some servers answer this for missing keys.
             Err(e) if e.kind() == ErrorKind::NotPermitted => Ok(false),
             Err(e) => Err(e),
         }
     }
 }
 
-/// What makes `path` a node.
+/// The document that makes `path` a node.
 async fn document(store: &SharedStore, path: &str) -> Result<Option<Bytes>> {
     for name in NODES {
         if let Some(text) = store.get(&join(path, name), None).await? {

@@ -1,9 +1,9 @@
-//! Consolidated metadata: the documents of all nodes, carried by a group above them.
+//! Consolidated metadata: the documents of all nodes, stored in a parent group.
 //!
-//! Who makes, changes or deletes a node puts its own document first and renews the copies above after that. Who
-//! consolidates looks at what is carried, walks, and puts what it saw on the condition that nobody changed it; then it
-//! looks and walks again, until that changes nothing. So a node that was made after the walk had passed is either seen by
-//! the next walk, or its maker finds the consolidated metadata and adds it.
+//! Creating, changing or deleting a node puts its own document first and then updates the copies above. Consolidating
+//! reads the existing copy, walks the hierarchy, and puts the result on the condition that the copy is unchanged; then
+//! it repeats that until nothing changes. So a node created after the walk has passed is either found by the next walk,
+//! or its creator finds the consolidated metadata and adds it.
 
 use super::{ATTEMPTS, V2_DOCUMENTS, change, check_settled, need, open, text};
 use crate::error::{Error, ErrorKind, Result};
@@ -30,7 +30,7 @@ pub async fn consolidate(store: &SharedStore, path: &str) -> Result<usize> {
         let count = nodes.len();
         let old = match old {
             Some(bytes) => Json::parse(&bytes).map(|p| p.value),
-            None => Err(Error::conflict("somebody else deleted it")),
+            None => Err(Error::conflict("it was deleted by somebody else meanwhile")),
         };
         let new = match format {
             Format::V2 => documents::v2(&nodes),
@@ -46,26 +46,26 @@ pub async fn consolidate(store: &SharedStore, path: &str) -> Result<usize> {
         }
         is_put = match store.put(&key, text(&new), when).await {
             Ok(put) => put.is_done(),
-            // A document of its own can be put without a condition, for one who is alone.
+            // A separate document can be put without a condition, by a single writer.
             Err(e) if e.kind() == ErrorKind::Unsupported && format == Format::V2 => {
                 store.put(&key, text(&new), Condition::Always).await?.is_done()
             }
             Err(e) => return Err(e),
         };
     }
-    Err(placed(Error::conflict("others made and changed nodes again and again")))
+    Err(placed(Error::conflict("other processes keep creating and changing nodes; rerun the command when they are done")))
 }
 
-/// Says that a group had consolidated metadata and is to have them again.
+/// Marks a group whose consolidated metadata was removed and has to be restored.
 const SUSPENDED: &str = ".zaro-consolidate.json";
 
-/// Consolidates anew every group above `path` that carries the metadata of others: of several nodes that were put there
-/// without renewing the copies.
+/// Consolidates every group above `path` that has consolidated metadata again: after several nodes were put there
+/// without updating the copies.
 pub(crate) async fn consolidate_above(store: &SharedStore, path: &str) -> Result<()> {
     resume_above(store, path, &[]).await
 }
 
-/// The same, also of the groups that were `suspended`: somebody else may have taken their markers away.
+/// The same, also for the groups that were `suspended`: somebody else may have removed their markers.
 pub(super) async fn resume_above(store: &SharedStore, path: &str, suspended: &[String]) -> Result<()> {
     for group in ancestors(path) {
         let marked = store.exists(&join(group, SUSPENDED)).await?;
@@ -79,26 +79,26 @@ pub(super) async fn resume_above(store: &SharedStore, path: &str, suspended: &[S
     Ok(())
 }
 
-/// The documents of the group at `path` and of all nodes below it, by their paths from there.
+/// The documents of the group at `path` and of all nodes below it, by relative path.
 async fn nodes(store: &SharedStore, path: &str, format: Format) -> Result<Vec<(String, Stored)>> {
     let placed = |e: Error| e.with_node(shown(path)).with_store(store);
     let zarr = open(store).await?;
     let nodes = zarr.walk(path).await?;
     if let Some(damaged) = zarr.take_damaged().into_iter().next() {
-        return Err(damaged.within("a node cannot be read, so that it would be missing"));
+        return Err(damaged.within("a node cannot be read and would be missing"));
     }
     let Some(Node { meta: NodeMeta::Group(_), .. }) = nodes.first() else {
-        return Err(placed(Error::usage("this is an array; only a group carries the metadata of others")));
+        return Err(placed(Error::usage("this is an array; only groups have consolidated metadata")));
     };
     if let Some(other) = nodes.iter().find(|n| n.meta.format() != format) {
-        let message = format!("{} is of another version of Zarr", shown(&other.path));
+        let message = format!("{} has another Zarr version", shown(&other.path));
         return Err(placed(Error::unsupported(message)));
     }
     let relative = |n: &Node| n.path.strip_prefix(path).unwrap_or(&n.path).trim_start_matches('/').to_owned();
     Ok(nodes.iter().map(|n| (relative(n), write::as_stored(&n.meta))).collect())
 }
 
-/// Takes consolidated metadata away from the group at `path`, and says whether there were any. The nodes' own documents
+/// Removes consolidated metadata from the group at `path`, and returns whether there was any. The nodes' own documents
 /// stay.
 pub async fn unconsolidate(store: &SharedStore, path: &str) -> Result<bool> {
     let path = normal(path)?;
@@ -117,9 +117,8 @@ pub async fn unconsolidate(store: &SharedStore, path: &str) -> Result<bool> {
     Ok(changed.is_some())
 }
 
-/// Takes consolidated metadata away from every group above `path`, until they are [put again](consolidate_above): whoever
-/// reads meanwhile reads the nodes' own documents. A marker says that there were some.
-/// Says which groups these were.
+/// Removes consolidated metadata from every group above `path`, until it is [restored](consolidate_above): meanwhile
+/// readers use the nodes' own documents. A marker is left in these groups, which are returned.
 pub(super) async fn suspend_above(store: &SharedStore, path: &str) -> Result<Vec<String>> {
     let mut suspended = Vec::new();
     for group in ancestors(path) {
@@ -132,7 +131,7 @@ pub(super) async fn suspend_above(store: &SharedStore, path: &str) -> Result<Vec
     Ok(suspended)
 }
 
-/// Whether the group at `path` carries the metadata of others.
+/// Whether the group at `path` has consolidated metadata.
 async fn carries(store: &SharedStore, path: &str) -> Result<bool> {
     Ok(match store.get(&join(path, "zarr.json"), None).await? {
         Some(text) => Json::parse(&text).is_ok_and(|p| p.value.get("consolidated_metadata").is_some()),
@@ -140,18 +139,18 @@ async fn carries(store: &SharedStore, path: &str) -> Result<bool> {
     })
 }
 
-/// Makes the copies of the documents of the node at `path` that groups above it carry what these are now.
+/// Updates the copies of the documents of the node at `path` in the groups above it.
 pub(crate) async fn renew(store: &SharedStore, path: &str) -> Result<()> {
     renew_copies(store, path, false).await
 }
 
-/// Takes them away: the node is about to go.
+/// Removes them: the node is about to be deleted.
 pub(super) async fn forget(store: &SharedStore, path: &str) -> Result<()> {
     renew_copies(store, path, true).await
 }
 
 async fn renew_copies(store: &SharedStore, path: &str, forget: bool) -> Result<()> {
-    // A V2 group carries its own documents, too.
+    // A V2 group also holds copies of its own documents.
     for group in ancestors(path).into_iter().chain([path]) {
         for format in [Format::V3, Format::V2] {
             renew_in(store, group, path, format, forget).await?;
@@ -160,8 +159,8 @@ async fn renew_copies(store: &SharedStore, path: &str, forget: bool) -> Result<(
     Ok(())
 }
 
-/// The same in one group. What is put is read after the document it is put into: of two who change a node, whoever changed it last
-/// reads, and puts, what it is then.
+/// The same in one group. The new documents are read after the one they are put into: of two that change a node, the
+/// last one reads, and puts, its final state.
 async fn renew_in(store: &SharedStore, group: &str, path: &str, format: Format, forget: bool) -> Result<()> {
     let relative = path.strip_prefix(group).unwrap_or(path).trim_start_matches('/');
     let key = join(group, if format == Format::V3 { "zarr.json" } else { ".zmetadata" });
@@ -182,7 +181,7 @@ async fn renew_in(store: &SharedStore, group: &str, path: &str, format: Format, 
         let below = format!("{relative}/");
         match format {
             _ if now.is_empty() => entries.retain(|(p, _)| p != relative && !p.starts_with(&below)),
-            // One that is gone.
+            // The node was deleted.
             Format::V2 => {
                 let gone = V2_DOCUMENTS.iter().filter(|name| !now.iter().any(|(n, _)| n == *name));
                 let gone: Vec<String> = gone.map(|name| join(relative, name)).collect();
@@ -207,10 +206,10 @@ async fn renew_in(store: &SharedStore, group: &str, path: &str, format: Format, 
             return Ok(());
         }
     }
-    Err(placed(Error::conflict("others changed this document again and again")))
+    Err(placed(Error::conflict("this document kept being changed by other writers; rerun the command")))
 }
 
-/// The documents of the node at `path`, as groups above it carry them; none if there is no node of this version.
+/// The documents of the node at `path`, as stored in groups above it; empty if there is no node of this version.
 async fn documents_at(store: &SharedStore, path: &str, format: Format) -> Result<Stored> {
     let names: &[&'static str] = if format == Format::V3 { &["zarr.json"] } else { &V2_DOCUMENTS };
     let mut stored = Stored::new();
@@ -221,12 +220,12 @@ async fn documents_at(store: &SharedStore, path: &str, format: Format) -> Result
             stored.push((*name, if format == Format::V3 { documents::without(&document) } else { document }));
         }
     }
-    // Attributes alone are no node.
+    // Attributes alone are not a node.
     let is_node = stored.iter().any(|(name, _)| *name != ".zattrs");
     Ok(if is_node { stored } else { Stored::new() })
 }
 
-/// Adds a document in the order of a walk: zarr-python finds the nodes of a group only where they stand together.
+/// Inserts a document in walk order: zarr-python finds the nodes of a group only if they are adjacent.
 fn insert(entries: &mut Vec<(String, Json)>, path: String, document: Json) {
     entries.push((path, document));
     entries.sort_by(|(a, _), (b, _)| a.split('/').cmp(b.split('/')));

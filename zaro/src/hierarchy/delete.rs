@@ -1,10 +1,10 @@
-//! What may be deleted, in which order, and what must not lie where something new is made.
+//! Deleting nodes: what may be deleted, in which order, and what must not be where a new node is created.
 //!
-//! Only what is proved to belong to a Zarr is deleted: documents that are metadata, chunks by the keys of their arrays,
-//! and what zaro itself leaves. Anything else in the place, and nothing is deleted at all.
+//! Only what certainly belongs to a Zarr is deleted: metadata documents, chunks with keys of their arrays, and files of
+//! zaro itself. If there is anything else, nothing is deleted at all.
 //!
-//! A store at hand takes a folder away with one rename. Of any other place [`DELETING`] says first that it is being
-//! deleted, and goes last: so whatever a killed process left is recognised, and the same command finishes it.
+//! A local store removes a folder with one rename. Elsewhere the marker [`DELETING`] is put first and deleted last: so
+//! the remains of a killed deletion are recognised, and rerunning the command finishes it.
 
 use bytes::Bytes;
 use futures::TryStreamExt;
@@ -20,25 +20,25 @@ use crate::store::{
     WRITING,
 };
 
-/// With fewer bytes free than this a disk is full.
+/// A disk with less free space than this is full.
 const FULL: u64 = 1 << 20;
 
-/// How many names a refusal says.
+/// How many names an error lists.
 const NAMED: usize = 5;
 
-/// How many keys below a folder are looked at for one of a chunk.
+/// How many keys below a folder are searched for that of a chunk.
 const LOOKED_AT: usize = 1000;
 
-/// How the objects are called by which [`apart`](super::apart) finds out whether two stores are one.
+/// Name prefix of the probe objects by which [`apart`](super::apart) detects whether two stores are the same.
 pub(super) const PROBE: &str = "zaro-probe-";
 
-/// Deletes the node at `path` and all below it; the root's path is `""`. What is there need not be readable, but all of
-/// it must be of a Zarr.
+/// Deletes the node at `path` and everything below it; the root's path is `""`. It need not be readable, but all of it
+/// must belong to a Zarr.
 ///
 /// # Errors
-/// `Usage`, before anything is changed, if other files lie there.
+/// `Usage`, before anything is changed, if there are other files.
 pub async fn delete(store: &SharedStore, path: &str) -> Result<()> {
-    // Whoever works on all that this lies in has to come to an end first. A half-deleted group does not matter.
+    // Operations on the groups above have to end first. A half-deleted group does not matter.
     for above in ancestors(&normal(path)?) {
         if !is_half_deleted(store, above).await? {
             journal::check_settled(store, above).await?;
@@ -47,7 +47,7 @@ pub async fn delete(store: &SharedStore, path: &str) -> Result<()> {
     delete_proved(store, path, false).await
 }
 
-/// As [`delete`], of an array whose document may be gone already: keys that are like those of chunks are taken for its own.
+/// As [`delete`], for an array whose document may be gone: keys that look like those of chunks count as its own.
 #[cfg(feature = "image")]
 pub(crate) async fn delete_unfinished(store: &SharedStore, path: &str) -> Result<()> {
     delete_proved(store, path, true).await
@@ -59,9 +59,9 @@ async fn delete_proved(store: &SharedStore, path: &str, unfinished: bool) -> Res
     if proved.empty {
         return renew(store, &path).await;
     }
-    // On a full disk nothing can be put, and a deletion is what helps.
+    // On a full disk nothing can be put, and deleting is what helps.
     let is_full = || store.free_space().is_some_and(|free| free < FULL);
-    // Nobody is to be led to what is not there any more.
+    // Consolidated metadata must not name what no longer exists.
     match forget(store, &path).await {
         Err(_) if is_full() => {}
         renewed => renewed?,
@@ -69,23 +69,23 @@ async fn delete_proved(store: &SharedStore, path: &str, unfinished: bool) -> Res
     match delete_all(store, &path, is_full).await {
         Ok(()) => renew(store, &path).await,
         Err(e) => {
-            // What could not be deleted is known again, with all below it. The fault itself is what has to be told.
+            // Restores the metadata of what could not be deleted. The original error is reported.
             let _ = consolidate_above(store, &path).await;
             Err(e)
         }
     }
 }
 
-/// Deletes everything at `path`, what makes it a node first.
+/// Deletes everything at `path`, the documents that make it a node first.
 async fn delete_all(store: &SharedStore, path: &str, is_full: impl Fn() -> bool) -> Result<()> {
     let at_once = store.direct().is_some() && !path.is_empty();
     if !at_once {
         match store.put(&join(path, DELETING), "{}\n".into(), Condition::Always).await {
-            // Documents go first then, so that what a kill leaves is no node.
+            // Then documents are deleted first, so that a kill leaves no node.
             Err(_) if is_full() => {}
             put => drop(put?),
         }
-        // So that no half-deleted one is ever seen.
+        // So that a half-deleted node is never visible.
         for name in ["zarr.json", ".zmetadata"].iter().chain(&V2_DOCUMENTS) {
             store.delete(&join(path, name)).await?;
         }
@@ -93,13 +93,14 @@ async fn delete_all(store: &SharedStore, path: &str, is_full: impl Fn() -> bool)
     store.delete_prefix(path).await
 }
 
-/// Deletes what is to be replaced, if it is a node, however damaged, or what is left of one.
+/// Deletes what is to be replaced, if it is a node, however damaged, or the remains of one.
 pub(super) async fn replace(store: &SharedStore, path: &str) -> Result<()> {
     replaceable(store, path).await?;
     delete(store, path).await
 }
 
-/// Whether anything is at `path`. Fails if that is no node, nor what is left of one, so that it must not be deleted.
+/// Whether there is anything at `path`. Fails if that is neither a node nor the remains of one, and must not be
+/// deleted.
 async fn replaceable(store: &SharedStore, path: &str) -> Result<bool> {
     let there = store.list(path).await?;
     let known = |name: &String| name == "zarr.json" || V2_DOCUMENTS.contains(&name.as_str());
@@ -107,7 +108,7 @@ async fn replaceable(store: &SharedStore, path: &str) -> Result<bool> {
     if !empty && !there.objects.iter().any(known) && !has_leftovers(&there) {
         let names = there.objects.iter().chain(&there.prefixes).take(NAMED).cloned().collect::<Vec<_>>();
         return Err(Error::usage(format!(
-            "this is not a Zarr, so it is not deleted: it holds {}",
+            "this is not a Zarr, so it is not deleted: it contains {}",
             names.join(", ")
         ))
         .with_node(shown(path))
@@ -117,13 +118,14 @@ async fn replaceable(store: &SharedStore, path: &str) -> Result<bool> {
     Ok(!empty)
 }
 
-/// What has to be [cleared](clear) away before something is made at `path`, as a journal notes it. Fails if it may not be.
+/// What has to be [cleared](clear) before something is created at `path`, as recorded in a journal. Fails if that is
+/// not allowed.
 pub(crate) async fn in_the_way(store: &SharedStore, path: &str, existing: Existing) -> Result<Option<Json>> {
     let placed = |e: Error| e.with_node(shown(path)).with_store(store);
     match existing {
         Existing::Refuse => match find(store, path).await? {
             Some(node) => {
-                let e = Error::usage(format!("there is {} here already", article(node.meta.kind())));
+                let e = Error::usage(format!("{} already exists here", article(node.meta.kind())));
                 Err(placed(e.with_hint("overwrite", "replaces it")))
             }
             None => Ok(None),
@@ -132,20 +134,20 @@ pub(crate) async fn in_the_way(store: &SharedStore, path: &str, existing: Existi
     }
 }
 
-/// Deletes all that is at `path` but the journal, by which the place is somebody's. All of it must be of a Zarr.
+/// Deletes everything at `path` but the journal, which owns the place. All of it must belong to a Zarr.
 pub(crate) async fn clear(store: &SharedStore, path: &str) -> Result<()> {
     clear_except(store, path, &[]).await
 }
 
-/// The same, without the folders called `kept`.
+/// The same, except for the folders `kept`.
 pub(super) async fn clear_except(store: &SharedStore, path: &str, kept: &[&str]) -> Result<()> {
     let path = normal(path)?;
     prove(store, &path).await?;
-    // What makes it a node comes first, so that no half-deleted one is ever seen.
+    // The documents that make it a node come first, so that a half-deleted node is never visible.
     for name in ["zarr.json", ".zmetadata"].iter().chain(&V2_DOCUMENTS) {
         store.delete(&join(&path, name)).await?;
     }
-    // Before its chunks go, nobody is to know it by a copy either.
+    // Before its chunks are deleted, it must not be visible in consolidated metadata either.
     renew(store, &path).await?;
     let there = store.list(&path).await?;
     let objects = there.objects.iter().filter(|name| *name != JOURNAL).map(|name| join(&path, name));
@@ -158,44 +160,44 @@ pub(super) async fn clear_except(store: &SharedStore, path: &str, kept: &[&str])
     Ok(())
 }
 
-/// Deletes what an unfinished copy or deletion left where no node is.
+/// Deletes the remains of an unfinished copy or deletion where there is no node.
 pub(super) async fn clear_leftovers(store: &SharedStore, path: &str) -> Result<()> {
     let there = store.list(path).await?;
     if has_leftovers(&there) { delete(store, path).await } else { Ok(()) }
 }
 
-/// Whether zaro left something in a place: what it notes there, or what it made aside, also without a note.
+/// Whether zaro left something in a place: a marker, or a partial replacement.
 fn has_leftovers(there: &Listing) -> bool {
     there.objects.iter().any(|n| is_journal(n)) || there.prefixes.iter().any(|n| n == REPLACEMENT)
 }
 
-/// Whether a deletion of the node at `path` was begun and not finished.
+/// Whether the node at `path` has an unfinished deletion.
 pub async fn is_half_deleted(store: &SharedStore, path: &str) -> Result<bool> {
     store.exists(&join(&normal(path)?, DELETING)).await
 }
 
-/// Fails if it was: whoever finishes it would delete what is made there now.
+/// Fails if it has: finishing the deletion would delete what is created there now.
 pub(super) async fn check_marker(store: &SharedStore, path: &str) -> Result<()> {
     if !is_half_deleted(store, path).await? {
         return Ok(());
     }
-    Err(Error::usage("a deletion of what was here has not come to its end")
+    Err(Error::usage("an unfinished deletion is here")
         .or_hint(Hint::option("overwrite", "finishes it"))
         .or_hint(Hint::operation("delete", "does"))
         .with_node(shown(path))
         .with_store(store))
 }
 
-/// What was found in a place of which all is of a Zarr.
+/// The content of a place that wholly belongs to a Zarr.
 #[derive(Debug)]
 pub(super) struct Proved {
-    /// Whether nothing is there.
+    /// Whether there is nothing.
     pub(super) empty: bool,
-    /// The nodes, by path, with the document that makes each one.
+    /// The nodes by path, each with the document that makes it a node.
     pub(super) nodes: Vec<(String, Bytes)>,
 }
 
-/// Fails unless everything below `path` is of a Zarr, or left by zaro.
+/// Fails unless everything below `path` belongs to a Zarr, or was left by zaro.
 pub(crate) async fn prove_all(store: &SharedStore, path: &str) -> Result<()> {
     prove(store, path).await.map(drop)
 }
@@ -233,15 +235,15 @@ async fn prove_from(store: &SharedStore, path: &str, unfinished: bool) -> Result
     let more = if foreign.len() > NAMED { " and more" } else { "" };
     foreign.truncate(NAMED);
     Err(Error::usage(format!(
-        "nothing is deleted, because some of what is here is not part of a Zarr: {}{more}; \
-         move that away, or name another place",
+        "nothing is deleted, because this contains files that are not part of a Zarr: {}{more}; \
+         move them away, or name another place",
         foreign.join(", ")
     ))
     .with_node(shown(path))
     .with_store(store))
 }
 
-/// Fails if another process is at work in a folder, by what is listed there.
+/// Fails if another process is working in a folder, according to its listing.
 async fn check_idle(store: &SharedStore, at: &str, listing: &Listing) -> Result<()> {
     let there = |name: &str| listing.objects.iter().any(|n| n == name);
     if there(JOURNAL) {
@@ -250,8 +252,8 @@ async fn check_idle(store: &SharedStore, at: &str, listing: &Listing) -> Result<
     journal::check_idle(store, at, there(TURN), listing.prefixes.iter().any(|n| n == WRITING)).await
 }
 
-/// Adds what below the folder `below` of the array at `at` is not of it. Of files the names are enough: a link may lead
-/// nowhere and is deleted all the same.
+/// Adds what does not belong to the array at `at` in its folder `below`. For files the names are enough: a broken
+/// symlink is deleted all the same.
 async fn foreign_below(
     store: &SharedStore,
     at: &str,
@@ -277,16 +279,16 @@ async fn foreign_below(
     Ok(())
 }
 
-/// A folder, and what in it is of a Zarr.
+/// A folder, and what in it belongs to a Zarr.
 struct NodeFolder {
     folder: String,
-    /// Documents that are metadata.
+    /// Metadata documents.
     documents: Vec<&'static str>,
-    /// The arrays that lie here: one, or one of each version.
+    /// The arrays here: one, or one of each version.
     arrays: Vec<ArrayMeta>,
-    /// Chunks of an array that cannot be read may lie here, or those of an unfinished copy.
+    /// There may be chunks of an unreadable array, or of an unfinished copy.
     unfinished: bool,
-    /// What makes it a node.
+    /// The document that makes it a node.
     document: Option<Bytes>,
 }
 
@@ -308,14 +310,14 @@ impl NodeFolder {
         Ok(place)
     }
 
-    /// Looks whether the text of a document is metadata.
+    /// Checks whether the text of a document is metadata.
     fn judge(&mut self, name: &'static str, text: Bytes) {
         let parsed = Json::parse(&text).ok().map(|p| p.value);
         let is_node = matches!(name, "zarr.json" | ".zarray" | ".zgroup");
         let ours = match &parsed {
             Some(document) if is_node => document.get("zarr_format").is_some(),
             Some(document) => document.members().is_some(),
-            // Cut off, perhaps; but JSON is what it must have been.
+            // Perhaps truncated; but it must have been JSON.
             None => text.first().is_none_or(|b| *b == b'{'),
         };
         if !ours {
@@ -340,29 +342,29 @@ impl NodeFolder {
         }
     }
 
-    /// Whether the object called `key` here is of a Zarr.
+    /// Whether the object `key` here belongs to a Zarr.
     fn owns(&self, key: &str) -> bool {
         self.documents.contains(&key)
             || is_journal(key)
             || key.starts_with(PROBE)
-            // The layout of several images in one hierarchy has this file.
+            // A hierarchy of several images has this file.
             || (self.folder == "OME" && key == "METADATA.ome.xml")
             || self.arrays.iter().any(|a| is_chunk(a, key))
             || (self.unfinished && key.split('/').all(is_chunk_like))
     }
 }
 
-/// Whether something unfinished is here.
+/// Whether there is an unfinished operation.
 fn is_begun(there: &Listing) -> bool {
     there.objects.iter().any(|n| n == JOURNAL || OLD_JOURNALS.iter().any(|(old, _)| n == old))
 }
 
-/// What zaro leaves in a place while it works on it.
+/// The names of zaro's own files.
 fn is_journal(name: &str) -> bool {
     name.starts_with(".zaro-")
 }
 
-/// Whether nothing is listed but what a new array, image or collection of images has in its folder.
+/// Whether the listing shows nothing but the content of a new array, image or collection of images.
 pub(crate) fn is_new(there: &Listing) -> bool {
     let documents = ["zarr.json", ".zmetadata"];
     let known = |name: &str| documents.contains(&name) || V2_DOCUMENTS.contains(&name) || is_journal(name);
@@ -370,21 +372,21 @@ pub(crate) fn is_new(there: &Listing) -> bool {
         && there.prefixes.iter().all(|name| name == "OME" || is_chunk_like(name) || is_journal(name))
 }
 
-/// Whether a key below an array is one of a chunk, inside its shape or not. V2 arrays may have another separator than
-/// they say.
+/// Whether a key below an array is that of a chunk, inside its shape or not. V2 arrays may use another separator than
+/// their metadata says.
 fn is_chunk(meta: &ArrayMeta, key: &str) -> bool {
     let rank = meta.shape.len();
     let other = || meta.format == Format::V2 && meta.keys.other_separator().index(key, rank).is_some();
     meta.keys.index(key, rank).is_some() || other()
 }
 
-/// Whether a name is one of those that keys of chunks are made of.
+/// Whether a name can be a part of a chunk key.
 fn is_chunk_like(name: &str) -> bool {
     let numbers = name.strip_prefix("c.").unwrap_or(name);
     name == "c" || numbers.split('.').all(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// Fails if the array `meta` would find chunks at `path` that nobody wrote to it.
+/// Fails if the array `meta` would find existing chunks at `path`.
 pub(crate) async fn check_unused(store: &SharedStore, path: &str, meta: &ArrayMeta) -> Result<()> {
     let placed = |e: Error| e.with_node(shown(path)).with_store(store);
     let there = store.list(path).await?;
@@ -409,14 +411,14 @@ pub(crate) async fn check_unused(store: &SharedStore, path: &str, meta: &ArrayMe
     let found = found.join(", ");
     Err(placed(match is_begun(&there) {
         true => Error::usage(format!("an unfinished copy is here: rerun its command ({found})"))
-            .with_hint("overwrite", "begins anew"),
+            .with_hint("overwrite", "starts over"),
         false => Error::usage(format!(
-            "chunks of another array are here, which would be read as those of the new one; delete them first ({found})"
+            "there are chunks of another array here, which would become part of the new one; delete them first ({found})"
         )),
     }))
 }
 
-/// The same for a copy of several arrays below `path`, unless what is there is to be replaced or taken up.
+/// The same for a copy of several arrays below `path`, unless existing data is to be replaced or resumed.
 pub(crate) async fn check_unused_below<'a>(
     store: &SharedStore,
     path: &str,
@@ -431,7 +433,7 @@ pub(crate) async fn check_unused_below<'a>(
     if existing == Existing::Replace || begun || there == Listing::default() {
         return Ok(());
     }
-    // A node is refused by who looks for one.
+    // An existing node is refused elsewhere.
     if super::find(store, path).await?.is_some() {
         return Ok(());
     }

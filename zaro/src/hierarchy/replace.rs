@@ -1,9 +1,9 @@
-//! Room for something new, also where something old is: the old stays until the new is whole.
+//! Replacing a node: the old one stays until the new one is complete.
 //!
-//! What replaces a node is made inside of it, in [`REPLACEMENT`], where nobody finds it. A journal in the place says
-//! so. When it is whole it is put in the place of the old: by one exchange of folders where the store can do that. Elsewhere,
-//! in buckets, the journal says first that the new is whole; then the old goes, and the new is copied to its place object by object.
-//! One that was killed there is finished by whoever comes to replace it next.
+//! The replacement is created inside the old node, in [`REPLACEMENT`], where readers do not find it, and recorded in a
+//! journal. When complete, it is put in place: by exchanging two folders where the store supports that. Elsewhere, in
+//! buckets, the journal first records that it is complete; then the old node is deleted, and the new one is copied to
+//! its place object by object. If that is killed, the next replacement finishes it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,23 +22,23 @@ use crate::store::StoreExt as _;
 use crate::store::wrap::prefix::PrefixStore;
 use crate::store::{REPLACEMENT, SharedStore};
 
-/// Where in [`REPLACEMENT`] the new is made, so that this itself is no node.
+/// Where in [`REPLACEMENT`] the new node is created, so that the folder itself is not a node.
 const ROOT: &str = "zarr";
 
-/// What makes a node, in the order in which it is put.
+/// The documents of a node, in the order in which they are put.
 const DOCUMENTS: [&str; 5] = [".zattrs", ".zgroup", ".zarray", "zarr.json", ".zmetadata"];
 
-/// Objects copied at once.
+/// Objects copied concurrently.
 const AT_ONCE: usize = 32;
 
-/// Where something new is made.
+/// The place where a node is created.
 #[derive(Debug)]
 pub(crate) struct Room {
-    /// Where it is to be.
+    /// Its destination.
     store: SharedStore,
     path: String,
     existing: Existing,
-    /// Where it is made, if that is another place.
+    /// The temporary place, if it is created aside.
     aside: Option<SharedStore>,
 }
 
@@ -54,8 +54,8 @@ impl Ground for Room {
 }
 
 impl Room {
-    /// Room at `path`: the place itself, or, if something whole is there that is to be replaced, one aside. What somebody
-    /// who replaced it left when all was made is finished.
+    /// The place for a new node at `path`: the path itself, or a temporary one inside, if a complete node is to be
+    /// replaced. A complete replacement left by a killed process is finished.
     pub(crate) async fn find(store: &SharedStore, path: &str, existing: Existing) -> Result<Self> {
         let mut room = Self { store: store.clone(), path: path.to_owned(), existing, aside: None };
         if existing == Existing::Refuse {
@@ -67,7 +67,7 @@ impl Room {
             room.aside = Some(room.inner()?);
             room.finish_of(left).await?;
         }
-        // Of what is unfinished itself there is nothing whole to keep.
+        // Unfinished data need not be kept.
         let settled = Left::find(store, path).await?.is_none_or(|left| left.is_aside());
         let keep =
             settled && !is_half_deleted(store, path).await? && !matches!(find(store, path).await, Ok(None));
@@ -83,12 +83,12 @@ impl Room {
         join(&self.path, REPLACEMENT)
     }
 
-    /// Where the new is when it is whole.
+    /// The path of the complete replacement.
     fn whole(&self) -> String {
         join(&self.folder(), ROOT)
     }
 
-    /// The store in which it is made, at [`Room::path`].
+    /// The store in which it is created, at [`Room::path`].
     pub(crate) fn store(&self) -> &SharedStore {
         self.aside.as_ref().unwrap_or(&self.store)
     }
@@ -97,18 +97,18 @@ impl Room {
         if self.is_aside() { "" } else { &self.path }
     }
 
-    /// Whether it is made beside what it replaces.
+    /// Whether it is created aside, before it replaces the old node.
     pub(crate) fn is_aside(&self) -> bool {
         self.aside.is_some()
     }
 
-    /// Deletes what is in the way of who begins: all that is in the place, or what an earlier run left aside.
+    /// Deletes what is in the way of a new start: everything in the place, or what an earlier run left aside.
     pub(crate) async fn clear(&self) -> Result<()> {
         if self.is_aside() {
-            // Who was at work before the journal said whose place it is counts.
+            // Processes that started before the journal was put count.
             prove_all(&self.store, &self.path).await?;
             if matches!(find(&self.store, &self.path).await, Ok(None)) {
-                return Err(Error::conflict("somebody deleted it just now; rerun the command")
+                return Err(Error::conflict("it was deleted by somebody else just now; rerun the command")
                     .with_node(shown(&self.path))
                     .with_store(&self.store));
             }
@@ -116,7 +116,7 @@ impl Room {
         self.discard().await
     }
 
-    /// Deletes what was made.
+    /// Deletes what was created.
     pub(crate) async fn discard(&self) -> Result<()> {
         match self.is_aside() {
             true => self.store.delete_prefix(&self.folder()).await,
@@ -124,19 +124,19 @@ impl Room {
         }
     }
 
-    /// Ends the work: all is made. What was made aside is put in its place.
+    /// Finishes: everything is created. A replacement is put in place.
     pub(crate) async fn finish(&self, journal: &Journal) -> Result<()> {
         if !self.is_aside() {
             return journal.end().await;
         }
-        // Nothing but a Zarr is replaced, whatever others put there meanwhile.
+        // Only a Zarr is replaced, whatever others put there meanwhile.
         prove_all(&self.store, &self.path).await?;
-        // From here on it is not taken up, but finished.
+        // From here on it is not resumed, but finished.
         journal.set_aside("whole").await?;
         self.put_in_place(journal).await
     }
 
-    /// Finishes what a killed run left when all was made, if it came so far.
+    /// Finishes a complete replacement left by a killed process.
     async fn finish_of(&self, left: &Left) -> Result<()> {
         match left.aside() {
             Some("whole") if find(self.store(), "").await?.is_some() => {
@@ -150,21 +150,21 @@ impl Room {
 
     async fn put_in_place(&self, journal: &Journal) -> Result<()> {
         let Self { store, path, .. } = self;
-        // Nobody is to know the new by what is carried of the old.
+        // Consolidated metadata of the old node must not describe the new one.
         let suspended = suspend_above(store, path).await?;
         if store.promote(path, &join(REPLACEMENT, ROOT)).await? {
-            // The journal went with the old.
+            // The journal was removed with the old node.
             return resume_above(store, path, &suspended).await;
         }
-        // Before the old goes: something can still be put here, and the place is ours.
+        // Before deleting the old node: puts still work here, and the place is ours.
         journal.write().await?;
         clear_except(store, path, &[REPLACEMENT]).await?;
         self.copy_back(journal).await?;
         self.placed(journal, &suspended).await
     }
 
-    /// Copies the new, object by object, to its place. Documents come after everything else, those of the root last, so that
-    /// nobody finds half an array.
+    /// Copies the new node, object by object, to its place. Documents come after everything else, those of the root
+    /// last, so that nobody finds half an array.
     async fn copy_back(&self, journal: &Journal) -> Result<()> {
         let (store, from) = (&self.store, self.whole());
         let to = |key: &str| join(&self.path, key.strip_prefix(&from).unwrap_or(key).trim_start_matches('/'));
@@ -197,7 +197,8 @@ impl Room {
         Ok::<_, Error>(())
     }
 
-    /// The new is in its place; what is aside is deleted, and the groups above know it, also those that were `suspended`.
+    /// The new node is in place; deletes the temporary place and updates the groups above, also those that were
+    /// `suspended`.
     async fn placed(&self, journal: &Journal, suspended: &[String]) -> Result<()> {
         journal.set_aside("placed").await?;
         self.store.delete_prefix(&self.folder()).await?;
@@ -206,8 +207,8 @@ impl Room {
     }
 }
 
-/// Replaces what is at `path`, if that is whole, by a node that consists of documents alone. `false` if nothing is, and
-/// nothing was done.
+/// Replaces a complete node at `path` by one that consists of documents alone. `false` if there is none, and nothing
+/// was done.
 pub(super) async fn by_documents(
     store: &SharedStore,
     path: &str,
@@ -240,7 +241,7 @@ pub(super) async fn by_documents(
         Ok(()) => Ok(true),
         Err(e) if journal.is_whole_aside() => Err(journal.told(e).await),
         Err(e) => {
-            // The fault itself is what has to be told.
+            // The original error is reported.
             if room.discard().await.is_ok() {
                 let _ = journal.end().await;
             }

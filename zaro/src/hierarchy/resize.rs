@@ -1,21 +1,21 @@
-//! Arrays that become longer or shorter, while others may do the same.
+//! Resizing and appending to arrays, safely with concurrent writers.
 //!
-//! What lies in chunks beyond the border of an array is nobody's, and must never come into sight. So:
+//! Elements in chunks beyond the end of an array belong to nobody, and must never become visible. So:
 //!
-//! * **Growing** clears what will be inside before the document says so, and puts the document on the condition that it
-//!   is the one that was read.
+//! * **Growing** clears the new region before the document changes, and puts the document on the condition that it is
+//!   unchanged.
 //! * **Shrinking** puts the document first, so that everybody sees the old or the new array, and then clears what lies
-//!   outside. If that is killed, the same command finishes it; and whoever makes the array longer clears it anyway.
+//!   outside. If that is killed, rerunning the command finishes it; and growing the array clears it anyway.
 //!
-//! Both clear a chunk in the same three steps: the chunk is read, with its tag; then the document is read again, and
-//! must not have grown; then the chunk is changed or deleted on the condition that it is the one that was read. Somebody
-//! who makes the array longer puts the document before any chunk. So if the document had not grown after the chunk was
-//! read, the chunk held nothing of theirs; and if they write now, it is another chunk and stays. Buckets cannot delete on
-//! a condition: there a chunk outside is replaced by one of fill value.
+//! Both clear a chunk in the same three steps: the chunk is read, with its state; then the document is read again, and
+//! must not have grown; then the chunk is changed or deleted on the condition that it is unchanged. Whoever grows the
+//! array puts the document before any chunk. So if the document had not grown after the chunk was read, the chunk held
+//! nothing of theirs; and if they write now, the chunk has changed and stays. Buckets have no conditional deletes:
+//! there a chunk outside is replaced by one of fill value.
 //!
-//! * **Appending** writes beyond the border, and moves it when all is written: a reader sees the old array or the new one,
-//!   also if the writer is killed. That others do not clear or take the same place meanwhile is seen to by turns
-//!   ([`Turn`]): all three have to have it. What is said above holds for programs that know nothing of turns.
+//! * **Appending** writes beyond the end, and changes the shape when everything is written: a reader sees the old array
+//!   or the new one, also if the writer is killed. A lock ([`Turn`]), which all three operations hold, keeps others
+//!   from clearing or using the same region. The rules above are for programs without that lock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,27 +33,27 @@ use crate::meta::{ArrayMeta, ChunkKeys, Findings, Format, Json, Mode, NodeMeta, 
 use crate::num;
 use crate::store::{Condition, ObjectMeta, Put, SharedStore, StoreExt as _};
 
-/// Up to this many chunks are always asked for one by one; if more may be there, what is there is listed.
+/// Up to this many chunks are always requested one by one; for more, existing chunks are listed.
 const ASKED_FOR: u64 = 4096;
 
-/// Up to this many, if there may be as many others that a listing would show.
+/// Up to this many, if a listing could show as many others.
 const MOST_ASKED_FOR: u64 = 1 << 16;
 
-/// Chunks that are looked at together.
+/// Chunks that are processed concurrently.
 const AT_ONCE: usize = 16;
 
-/// Gives an array another shape.
+/// Changes the shape of an array.
 ///
-/// What it leaves out does not come back when it grows again. A resize to the shape that an array has clears what an
-/// unfinished one left. Only chunks that are there are visited.
+/// Removed elements do not come back when it grows again. Resizing to the current shape clears what an unfinished
+/// resize left. Only existing chunks are visited.
 pub async fn resize(store: &SharedStore, path: &str, shape: &[u64]) -> Result<Array> {
     Ok(resize_by(store, path, |_| Ok(shape.to_vec())).await?.0)
 }
 
-/// Gives an array the shape that `change` makes of the one it has, which is given back, too. Of two callers at once one
-/// changes what the other made.
+/// Changes the shape of an array to what `change` returns for the current one; also returns the old shape. Of two
+/// concurrent callers, one changes the result of the other.
 ///
-/// If the same change was begun by a process that was killed, it is finished, not made a second time.
+/// If the same change was started by a process that was killed, it is finished, not repeated.
 pub async fn resize_by(
     store: &SharedStore,
     path: &str,
@@ -71,13 +71,13 @@ pub async fn resize_by(
     let Reshaped { document, old, new } = match reshaped {
         Ok(reshaped) => reshaped,
         Err(e) => {
-            // What fails has not happened: perhaps the groups above could not be told. Nothing was cleared yet.
+            // A failed change did not happen: perhaps the groups above could not be updated. Nothing was cleared yet.
             if let Some((from, to)) = &noted {
                 let undone = async { ArrayDocument::of(store, &path).await?.put_back(to, from).await };
                 if undone.await.is_err() {
                     turn.leave().await;
                     return Err(
-                        e.within("the shape is perhaps changed already; rerun the same command to finish")
+                        e.within("the shape may have changed already; rerun the same command to finish")
                     );
                 }
             }
@@ -89,17 +89,17 @@ pub async fn resize_by(
         _ => old.shape().to_vec(),
     };
     if let Err(e) = clear_outside(&document, old, &new).await {
-        // The shape has changed: the same command is to finish this, not to change it once more.
+        // The shape has changed: rerunning the command must finish this, not change it again.
         turn.leave().await;
         return Err(
-            e.within("the shape is changed, but not all is cleared; rerun the same command to finish")
+            e.within("the shape has changed, but old chunks are not all cleared; rerun the same command to finish")
         );
     }
     turn.done().await;
     Ok((new, before))
 }
 
-/// Clears what lies outside an array that became shorter, or what a resize that was killed left there.
+/// Clears what lies outside an array that was shrunk, or what a killed resize left there.
 async fn clear_outside(document: &ArrayDocument, old: Array, new: &Array) -> Result<()> {
     let mut limit = new.shape().to_vec();
     let outer = if old.shape() == limit { beyond(new).await? } else { old };
@@ -111,55 +111,56 @@ async fn clear_outside(document: &ArrayDocument, old: Array, new: &Array) -> Res
         if trim(&outer, &document).await? {
             return Ok(());
         }
-        // Somebody made it longer meanwhile, and cleared what is inside now.
+        // Somebody grew it meanwhile, and cleared what is inside now.
         match document.shape().await? {
             Some(now) if now.len() == limit.len() => limit = now,
             _ => break,
         }
     }
     Err(document.placed(Error::conflict(
-        "others changed the shape again and again; rerun the same command to finish",
+        "the shape kept being changed by other processes; rerun the same command to finish",
     )))
 }
 
-/// Makes an array longer by `count` positions along dimension `axis`, and says where they begin. Two callers never get the
+/// Grows an array by `count` positions along dimension `axis`, and returns the first new one. No two callers get the
 /// same. They read as fill value. To add positions with elements, [`append`] them.
 pub async fn extend(store: &SharedStore, path: &str, axis: usize, count: u64) -> Result<(Array, u64)> {
     let (new, old) = resize_by(store, path, |old| grown(old, axis, count)).await?;
     Ok((new, old.get(axis).copied().unwrap_or(0)))
 }
 
-/// Whoever else changes the shape of the array at `path` at this moment, in words, and is waited for by [`resize`],
-/// [`resize_by`], [`extend`] and [`append`]; `None` if nobody does.
+/// A description of the process that is changing the shape of the array at `path`, which [`resize`], [`resize_by`],
+/// [`extend`] and [`append`] wait for; `None` if there is none.
 pub async fn waits_for(store: &SharedStore, path: &str) -> Result<Option<String>> {
     Turn::of_others(store, &normal(path)?).await
 }
 
-/// The turn to change the shape of the array at `path`. Fails if there is none, before anything is put there.
+/// Locks the shape of the array at `path`. Fails if there is no array, before anything is put there.
 async fn taken(store: &SharedStore, path: &str) -> Result<Turn> {
     ArrayDocument::of(store, path).await?;
     let turn = Turn::take(store, path).await?;
-    // Whoever works on all of it says so, and then looks for turns; so this looks after it has taken one.
+    // Operations on the whole node put their journal, and then check for locks; so this checks after locking.
     check_settled(store, path).await?;
     Ok(turn)
 }
 
-/// Positions at the end of an array that are written before they are seen.
+/// New positions at the end of an array, written before they become visible.
 #[derive(Debug)]
 pub struct Appending {
-    /// The array as it will be. Write to the new positions with [`Array::write`].
+    /// The array with its new shape. Write to the new positions with [`Array::write`].
     pub array: Array,
-    /// The first new position along the dimension that grows.
+    /// The first new position along the growing dimension.
     pub start: u64,
     before: Vec<u64>,
     document: ArrayDocument,
     turn: Turn,
 }
 
-/// Begins to append `count` positions along dimension `axis`: waits until nobody else changes the shape of the array,
-/// and clears what lies beyond its border. Nothing is seen before [`Appending::publish`]; without it nothing has happened.
+/// Starts to append `count` positions along dimension `axis`: waits until nobody else changes the shape of the array,
+/// and clears what lies beyond its end. Nothing is visible before [`Appending::publish`]; without it nothing has
+/// happened.
 ///
-/// `alone` says that nobody else changes the array meanwhile: for stores that cannot hold conditions.
+/// `alone` assumes a single writer: for stores without conditional puts.
 pub async fn append(
     store: &SharedStore,
     path: &str,
@@ -179,8 +180,8 @@ pub async fn append(
             let first = from.get(axis).copied().unwrap_or(0);
             turn.end().await?;
             return Err(document.placed(Error::conflict(format!(
-                "an append of {count} positions was killed when all was written: they are there, from {first} on; if these are \
-                 others, append them again"
+                "an append of {count} positions was killed after all was written: they are in the array, from {first} on; if yours are \
+                 different, append again"
             ))));
         }
     }
@@ -195,7 +196,7 @@ pub async fn append(
     Ok(Appending { array, start, before, document, turn })
 }
 
-/// Fails if the chunks do not reach so far: a grid that lists them ends with them.
+/// Fails if the chunks do not reach that far: a grid that lists them ends with them.
 fn check_covered(old: &Array, shape: &[u64]) -> Result<()> {
     let covered =
         |(n, axis): (&u64, &ChunkAxis)| n.checked_sub(1).is_none_or(|last| axis.chunk_at(last).is_some());
@@ -203,19 +204,19 @@ fn check_covered(old: &Array, shape: &[u64]) -> Result<()> {
         return Ok(());
     }
     Err(Error::unsupported(
-        "the chunks of this array have lengths of their own (a rectilinear grid), which do not reach so far; copy it with chunks of \
-         one length first",
+        "the chunk lengths of this array (a rectilinear grid) do not cover the new shape; copy it with chunks of \
+         equal length first",
     )
     .with_node(shown(old.path()))
     .with_store(old.store()))
 }
 
 fn changed_meanwhile() -> Error {
-    Error::conflict("somebody else changed the shape at the same time, so that nothing was appended")
+    Error::conflict("the shape was changed by somebody else meanwhile; nothing was appended")
 }
 
 impl Appending {
-    /// Clears what was written, as far as that can be done: for who could not write all of it.
+    /// Clears what was written, as far as possible: for writers that could not finish.
     pub async fn give_up(self) -> Result<()> {
         self.turn.check().await?;
         let document = ArrayDocument { limit: self.before.clone(), ..self.document.clone() };
@@ -223,7 +224,7 @@ impl Appending {
         self.turn.end().await
     }
 
-    /// Makes what was written seen, all at once.
+    /// Makes the written elements visible, all at once.
     pub async fn publish(self) -> Result<Appended> {
         let Self { array, before, document, turn, .. } = self;
         turn.check().await?;
@@ -234,13 +235,13 @@ impl Appending {
         turn.note(&before, array.shape()).await?;
         match reshape(&document.store, &document.path, shape, None).await {
             Ok(Reshaped { new, .. }) => Ok(Appended { array: new, turn: Some(turn) }),
-            // What fails has not happened: perhaps the groups above could not be told.
+            // A failed change did not happen: perhaps the groups above could not be updated.
             Err(e) => match document.put_back(array.shape(), &before).await {
                 Ok(()) => Err(e),
                 Err(_) => {
                     turn.leave().await;
                     Err(e.within(
-                        "all is written, and perhaps appended already; rerun the same command to know",
+                        "everything is written, and perhaps appended already; rerun the same command to find out",
                     ))
                 }
             },
@@ -248,17 +249,17 @@ impl Appending {
     }
 }
 
-/// An append that has happened. The note of it stays until this is dropped: tell whom you have to tell before, so that a
-/// process that is killed first does not append the same again when it is told to.
+/// A completed append. Its record stays until this is dropped: report the result before that, so that rerunning the
+/// command of a process killed earlier does not append the same again.
 #[derive(Debug)]
 pub struct Appended {
-    /// The array as it is now.
+    /// The array with its new shape.
     pub array: Array,
     turn: Option<Turn>,
 }
 
 impl Appended {
-    /// Leaves the note as a killed process would, for who could tell nobody.
+    /// Leaves the record as a killed process would, if the result could not be reported.
     pub async fn leave(mut self) {
         if let Some(turn) = self.turn.take() {
             turn.leave().await;
@@ -281,14 +282,14 @@ fn grown(shape: &[u64], axis: usize, count: u64) -> Result<Vec<u64>> {
     match shape.get_mut(axis) {
         Some(n) => *n = n.checked_add(count).ok_or_else(|| Error::usage("the array would be too large"))?,
         None if rank == 0 => {
-            return Err(Error::usage("the array has no dimensions, so that it cannot be longer"));
+            return Err(Error::usage("the array has no dimensions, so it cannot grow"));
         }
-        None => return Err(Error::usage(format!("there is no dimension {axis}, only {rank}"))),
+        None => return Err(Error::usage(format!("there is no dimension {axis}; the array has {rank}"))),
     }
     Ok(shape)
 }
 
-/// The document of an array, and what it may say while something outside is cleared.
+/// The document of an array, and the shape limit while elements outside are cleared.
 #[derive(Debug, Clone)]
 struct ArrayDocument {
     store: SharedStore,
@@ -296,7 +297,7 @@ struct ArrayDocument {
     key: String,
     format: Format,
     attributes: Arc<Json>,
-    /// The array must not be longer than this.
+    /// The array must not be larger than this.
     limit: Vec<u64>,
 }
 
@@ -304,7 +305,7 @@ impl ArrayDocument {
     async fn of(store: &SharedStore, path: &str) -> Result<Self> {
         check_settled(store, path).await?;
         let NodeMeta::Array(meta) = need(store, path).await?.meta else {
-            return Err(Error::usage("this is a group, which has no shape")
+            return Err(Error::usage("this is a group; only arrays have a shape")
                 .with_node(shown(path))
                 .with_store(store));
         };
@@ -328,7 +329,7 @@ impl ArrayDocument {
                 let parsed = Json::parse(&bytes).map_err(|e| self.placed(e.with_key(&self.key)))?;
                 Ok((parsed.value, tag))
             }
-            None => Err(self.placed(Error::conflict("somebody else deleted it"))),
+            None => Err(self.placed(Error::conflict("it was deleted by somebody else meanwhile"))),
         }
     }
 
@@ -339,7 +340,7 @@ impl ArrayDocument {
             Format::V2 => v2::array(document, Some(self.attributes.clone()), &mut f)?,
             Format::V3 => match v3::shared(document, &mut f)? {
                 NodeMeta::Array(a) => a,
-                NodeMeta::Group(_) => return Err(Error::conflict("somebody else made this a group")),
+                NodeMeta::Group(_) => return Err(Error::conflict("it was replaced by a group meanwhile")),
             },
         };
         let context = Context::shared();
@@ -347,7 +348,7 @@ impl ArrayDocument {
         array.map(Array::announced)
     }
 
-    /// The shape it says now.
+    /// Its current shape.
     async fn shape(&self) -> Result<Option<Vec<u64>>> {
         let Some((bytes, _)) = self.store.get_for_update(&self.key).await? else { return Ok(None) };
         let parsed = Json::parse(&bytes).map_err(|e| self.placed(e.with_key(&self.key)))?.value;
@@ -355,24 +356,24 @@ impl ArrayDocument {
         Ok(shape.iter().map(Json::as_u64).collect())
     }
 
-    /// Makes the array as long as it was `before`, if it has the shape `now`.
+    /// Restores the shape `before`, if the shape is `now`.
     async fn put_back(&self, now: &[u64], before: &[u64]) -> Result<()> {
         let (read, tag) = self.read().await?;
         let array = self.array(read)?;
         if array.shape() != now {
-            // It was not put, or is somebody else's by now.
+            // It was not put, or now belongs to somebody else.
             return Ok(());
         }
         let old = edit::shape(self.format, &array.meta().document, before)?;
         if self.store.put(&self.key, text(&old), Condition::Unchanged(tag)).await? == Put::Refused {
             return Err(self.placed(changed_meanwhile()));
         }
-        // Groups above that were told; what cannot be told now is told by who comes next.
+        // Updates the groups above; if that fails, the next change does it.
         let _ = renew(&self.store, &self.path).await;
         Ok(())
     }
 
-    /// Whether the array, as it is now, ends within the limit.
+    /// Whether the current shape is within the limit.
     async fn holds(&self) -> Result<bool> {
         let now = self.shape().await?;
         Ok(now.is_some_and(|now| {
@@ -387,11 +388,11 @@ struct Reshaped {
     new: Array,
 }
 
-/// A change of shape: from what, and to what.
+/// A change of shape: from and to.
 type PendingChange = (Vec<u64>, Vec<u64>);
 
-/// Puts the document with another shape, until nobody came between. If it is to be noted `before` it changes, what comes into
-/// sight is cleared.
+/// Puts the document with another shape, with retries on concurrent changes. If it is to be recorded `before` it
+/// changes, the region that becomes visible is cleared.
 async fn reshape(
     store: &SharedStore,
     path: &str,
@@ -408,7 +409,7 @@ async fn reshape(
         let changed = edit::shape(document.format, &old.meta().document, &wanted).map_err(placed)?;
         let new = document.array(changed.clone()).map_err(placed)?;
         if old.shape() == new.shape() {
-            // Whoever gave it this shape may have been killed before the groups above said so.
+            // Whoever set this shape may have been killed before the groups above were updated.
             renew(store, path).await?;
             return Ok(Reshaped { document, old, new });
         }
@@ -426,10 +427,10 @@ async fn reshape(
             return Ok(Reshaped { document, old, new });
         }
     }
-    Err(placed(Error::conflict("others changed this document again and again").with_key(&document.key)))
+    Err(placed(Error::conflict("this document kept being changed by other writers; rerun the command").with_key(&document.key)))
 }
 
-/// The keys of an array's chunks as they are stored: V2 arrays may have another separator than they say.
+/// The keys of an array's chunks as stored: V2 arrays may use another separator than their metadata says.
 pub(crate) async fn keys_found(store: &SharedStore, path: &str, meta: &ArrayMeta) -> Result<ChunkKeys> {
     let rank = meta.shape.len();
     if meta.format != Format::V2 || rank < 2 {
@@ -444,7 +445,7 @@ pub(crate) async fn keys_found(store: &SharedStore, path: &str, meta: &ArrayMeta
     Ok(if differs && !stated { other } else { meta.keys })
 }
 
-/// The index of a chunk by its key, whichever separator it has.
+/// The index of a chunk by its key, with either separator.
 fn index_of(array: &Array, key: &str) -> Option<Vec<u64>> {
     let meta = array.meta();
     let below = key.strip_prefix(array.path())?.trim_start_matches('/');
@@ -453,7 +454,7 @@ fn index_of(array: &Array, key: &str) -> Option<Vec<u64>> {
     meta.keys.index(below, rank).or_else(other)
 }
 
-/// The array as long as the chunks reach that are stored.
+/// The array extended to all stored chunks.
 async fn beyond(array: &Array) -> Result<Array> {
     let meta = array.meta();
     let mut shape = meta.shape.clone();
@@ -470,8 +471,7 @@ async fn beyond(array: &Array) -> Result<Array> {
     Array::new(store.clone(), array.path(), meta, Mode::Tolerant, Vec::new(), array.context())
 }
 
-/// Clears what of `array` lies outside the document's limit; `false` if the document says by now that the array is
-/// longer than that.
+/// Clears what of `array` lies outside the document's limit; `false` if the array has meanwhile grown beyond that.
 async fn trim(array: &Array, document: &ArrayDocument) -> Result<bool> {
     let meta = array.meta();
     let counts = meta.grid.counts(&meta.shape);
@@ -519,11 +519,11 @@ async fn trim(array: &Array, document: &ArrayDocument) -> Result<bool> {
     Ok(holds.into_inner())
 }
 
-/// The indexes of a grid of `counts` chunks that are at least `whole` along some dimension.
+/// The indexes in a grid of `counts` chunks that are at least `whole` along some dimension.
 fn outside(counts: &[u64], whole: &[u64]) -> Vec<Vec<u64>> {
     let mut out = Vec::new();
     for d in 0..counts.len() {
-        // Along the dimensions before, those that are not among the others yet.
+        // Along the preceding dimensions, those not yet included.
         let range = |e: usize| {
             let (count, whole) = (counts.get(e).copied().unwrap_or(0), whole.get(e).copied().unwrap_or(0));
             match e.cmp(&d) {
@@ -546,7 +546,7 @@ fn outside(counts: &[u64], whole: &[u64]) -> Vec<Vec<u64>> {
     out
 }
 
-/// Clears what of a chunk lies outside the document's limit, if it is there; `false` as [`trim`].
+/// Clears what of a chunk lies outside the document's limit, if it exists; `false` as [`trim`].
 async fn clear(array: &Array, index: &[u64], document: &ArrayDocument) -> Result<bool> {
     let meta = array.meta();
     let store = array.store();
@@ -589,7 +589,7 @@ async fn clear(array: &Array, index: &[u64], document: &ArrayDocument) -> Result
     Ok(true)
 }
 
-/// Takes away a chunk that lies wholly outside.
+/// Removes a chunk that lies wholly outside.
 async fn remove(
     array: &Array,
     key: &str,
@@ -619,7 +619,7 @@ async fn remove(
             Err(e) => return Err(e),
         }
     }
-    // No deletion on a condition: fill value in its place. The array must reach so far to be written there.
+    // Without conditional deletes: fill value instead. The array must reach that far to be written there.
     let meta = array.meta();
     let (start, count): (Vec<u64>, Vec<u64>) = places.iter().copied().unzip();
     let shape = places.iter().zip(&meta.shape).map(|((a, n), s)| a.saturating_add(*n).max(*s)).collect();
@@ -628,7 +628,7 @@ async fn remove(
     let meta = ArrayMeta { shape, keys, ..meta.clone() };
     let outer = Array::new(store.clone(), array.path(), meta, Mode::Tolerant, Vec::new(), array.context())?;
     match fill(&outer, &start, &count, document, true).await {
-        // A store without conditions is for one writer alone.
+        // A store without conditions is for a single writer.
         Err(e) if e.kind() == ErrorKind::Unsupported => {
             let holds = document.holds().await?;
             if holds {
@@ -640,7 +640,7 @@ async fn remove(
     }
 }
 
-/// Writes fill value to a part of one chunk, unless that is what it holds already or the document has grown.
+/// Writes fill value to a part of one chunk, unless it already holds that or the document has grown.
 async fn fill(
     array: &Array,
     start: &[u64],
@@ -651,7 +651,7 @@ async fn fill(
     let selection = Selection::start_count(start, count);
     let meta = array.meta();
     let slab = Slab::filled(&meta.data_type, &meta.fill, count)?;
-    // What cannot be decoded is no reason to keep a chunk that lies wholly outside.
+    // A chunk that lies wholly outside is removed even if it cannot be decoded.
     match array.read_slab(&selection, &ReadOptions::default()).await {
         Ok(now) if now.items().eq(slab.items()) => return Ok(true),
         Err(e) if !whole => return Err(e),

@@ -1,10 +1,10 @@
-//! A hierarchy changed where it is: documents in, documents out, chunks brought to other keys.
+//! Changing a hierarchy in place: puts and deletes documents, and moves chunks to other keys.
 //!
-//! Whoever does so keeps a [journal](crate::journal). Chunks that cannot stay are brought to their new keys first, beside the old
-//! ones; no document speaks of them yet. Then the journal has the list of all that is put and deleted, so that it can be
-//! finished from that alone: new documents are put from the leaves to the root and read back; the journal says that they are
-//! proved; and only then are old documents deleted, that of the root first, and chunks with old keys. As long as nothing is
-//! deleted, and no old document overwritten, it can be undone.
+//! Such a change keeps a [journal](crate::journal). Chunks that cannot stay are first copied to their new keys, beside
+//! the old ones; no document refers to them yet. Then the journal gets the list of everything to put and delete, so
+//! that it can be finished from that alone: new documents are put from the leaves to the root and read back; the
+//! journal records that they are verified; and only then are old documents deleted, the root's first, and chunks with
+//! old keys. As long as nothing is deleted, and no old document overwritten, it can be undone.
 
 use std::collections::HashSet;
 
@@ -19,25 +19,25 @@ use crate::num;
 use crate::store::{Condition, SharedStore, StoreExt as _};
 use crate::task;
 
-/// Documents or chunks on their way at once.
+/// Documents or chunks in flight.
 const AT_ONCE: usize = 16;
 
-/// Nothing else is put or deleted by name.
+/// Only these names are put or deleted.
 const DOCUMENTS: [&str; 5] = ["zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"];
 
-/// What a journal says once the new chunks are there.
+/// The change in a journal, once the new chunks are there.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PendingChange {
-    /// The new documents, that of the root last.
+    /// The new documents, the root's last.
     pub(crate) put: Vec<(String, Json)>,
-    /// The keys of the old ones, that of the root first.
+    /// The keys of the old documents, the root's first.
     pub(crate) delete: Vec<String>,
-    /// Chunks that nobody needs in the end.
+    /// Chunks that are obsolete in the end.
     pub(crate) chunks: Vec<Chunks>,
 }
 
 impl PendingChange {
-    /// Its members in a journal.
+    /// Its fields in a journal.
     pub(crate) fn members(&self) -> [(&'static str, Json); 3] {
         let put = |(key, document): &(String, Json)| {
             Json::from([("key", key.into()), ("document", document.clone())])
@@ -49,7 +49,8 @@ impl PendingChange {
         ]
     }
 
-    /// The change that `json` has as members. Whatever it says, documents below `root` are all that is put and deleted by name.
+    /// The change with the fields of `json`. Whatever they are, only documents below `root` are put and deleted by
+    /// name.
     pub(crate) fn parse(json: &Json, root: &str) -> Option<Self> {
         let inside = |key: &str| {
             key.strip_prefix(root)
@@ -69,7 +70,7 @@ impl PendingChange {
                 .iter()
                 .map(|k| document(k.as_str()?))
                 .collect::<Option<_>>()?,
-            // What conversions wrote up to 0.1.
+            // Written by conversions up to 0.1.
             chunks: match json.get("chunks").or_else(|| json.get("moved")) {
                 Some(all) => all.items()?.iter().map(chunks).collect::<Option<_>>()?,
                 None => Vec::new(),
@@ -92,13 +93,13 @@ impl PendingChange {
             journal.beat().await?;
             match store.get(key, None).await?.map(|bytes| Json::parse(&bytes)).transpose()? {
                 Some(found) if found.value == *document => Ok(()),
-                _ => Err(Error::invalid("what was put is not what is read").with_key(key)),
+                _ => Err(Error::invalid("the document read back differs from what was put").with_key(key)),
             }
         })
         .await
     }
 
-    /// Deletes what is not needed any more, and then the journal.
+    /// Deletes what is no longer needed, and then the journal.
     pub(crate) async fn finish(&self, store: &SharedStore, root: &str, journal: Journal) -> Result<()> {
         if journal.get("proved").is_none() {
             journal.set("proved", Json::Bool(true)).await?;
@@ -112,7 +113,7 @@ impl PendingChange {
             chunks.delete(store).await?;
         }
         match consolidate_above(store, root).await {
-            // Groups above with nodes of both versions carry what they did.
+            // Groups above with nodes of both versions stay as they are.
             Err(e) if e.kind() != ErrorKind::Unsupported => return Err(e),
             _ => {}
         }
@@ -120,7 +121,7 @@ impl PendingChange {
         store.finish().await
     }
 
-    /// Deletes the new documents, that of the root first, then the chunks that were `brought`, and then the journal. Nothing
+    /// Deletes the new documents, the root's first, then the chunks that were `brought`, and then the journal. Nothing
     /// else was changed yet.
     pub(crate) async fn undo(&self, store: &SharedStore, brought: &[Chunks], journal: Journal) -> Result<()> {
         for (key, document) in self.put.iter().rev() {
@@ -130,12 +131,12 @@ impl PendingChange {
                 && Json::parse(&found)?.value != *document
             {
                 return Err(Error::conflict(
-                    "this document was to be put by a conversion that was not finished, and was changed since; delete it, or \
+                    "this document belongs to an unfinished conversion and was changed since; delete it, or \
                      finish the conversion",
                 )
                 .with_key(key));
             }
-            // Where there is none, the temporary file of a put that was killed may be left.
+            // If it does not exist, the temporary file of a killed put may be left.
             store.delete(key).await?;
         }
         for chunks in brought {
@@ -146,7 +147,7 @@ impl PendingChange {
     }
 }
 
-/// The chunks of an array that have keys of one form.
+/// The chunks of an array with one key encoding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Chunks {
     /// The path of their array from the root of the store.
@@ -174,7 +175,7 @@ impl Chunks {
         Some(Self { path: json.get("path")?.as_str()?.to_owned(), keys, rank })
     }
 
-    /// Deletes them, those with keys of another form not.
+    /// Deletes them, but not those with another key encoding.
     async fn delete(&self, store: &SharedStore) -> Result<()> {
         let Self { path, keys, rank } = self;
         let mut old = Vec::new();
@@ -186,7 +187,7 @@ impl Chunks {
             }
         }
         task::each(AT_ONCE, old, |key| async move { store.delete(&key).await }).await?;
-        // Who was killed after the last chunk, and before its folder went, left that.
+        // A kill after the last chunk, and before its folder was removed, leaves that.
         for name in store.list(path).await?.prefixes {
             let theirs = if keys.prefixed { name == "c" } else { name.parse::<u64>().is_ok() };
             let folder = join(path, &name);

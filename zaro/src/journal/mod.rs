@@ -1,17 +1,17 @@
-//! What unfinished work leaves: what it does, of which data, with which options, and how far it got.
+//! Journals of resumable operations: what they do, with which data and options, and how far they got.
 //!
-//! Everything that takes long and can be resumed keeps one journal, the object `.zaro-journal.json` beside the documents of
-//! the node it is about: copies, conversions and upgrades in place or to another place, pyramids. So does what makes something new
-//! that nobody is to see before it is whole (`create`), and begins anew when it was killed. It is put before
-//! anything else, on the condition that there is none: so it decides whose place it is. It is deleted after everything
-//! else. In between it says whole what is going to be done, so that whoever comes next can finish it, undo it or refuse,
-//! and never takes up what is not the same: another operation, another program, other options, other data.
+//! Every long operation that can be resumed keeps one journal, the object `.zaro-journal.json` beside the documents of
+//! its node: copies, conversions and upgrades, in place or to another place, and pyramids. So does the creation of
+//! nodes that become visible only when complete (`create`), which restarts after a kill. The journal is put before
+//! anything else, on the condition that there is none: so it decides who owns the place. It is deleted last. In between
+//! it describes the whole operation, so that the next run can finish it, undo it or refuse, and never resumes anything
+//! different: another operation, another program version, other options, other data.
 //!
 //! | module | |
 //! |---|---|
-//! | `source` | which data something is made of |
-//! | `owner` | who is at work, and whether they still are |
-//! | `turn` | who may change the shape of an array |
+//! | `source` | identifies the source data |
+//! | `owner` | identifies the running process, and whether it is alive |
+//! | `turn` | the lock for changes to the shape of an array |
 //!
 //! See `docs/design/009-journals-and-identity.md`.
 
@@ -37,25 +37,25 @@ use crate::store::{
 };
 use crate::task;
 
-/// The version of what is written here.
+/// The version of the journal format.
 const FORMAT: u64 = 1;
 
-/// How often progress is put, and whether the journal is still ours looked at.
+/// How often progress is put, and ownership of the journal checked.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// What is made beside something that it replaces is not whole yet.
+/// A replacement that is not complete yet.
 const MAKING: &str = "making";
 
-/// How often a journal is looked at anew because somebody else changed it.
+/// How often a journal is read again because somebody else changed it.
 const ATTEMPTS: usize = 20;
 
-/// What to do with a node that is there already.
+/// How to treat an existing node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Existing {
     /// Fail.
     #[default]
     Refuse,
-    /// Replace it, with all below it. What is whole stays until the new is whole, too.
+    /// Replace it, with everything below it. A complete node stays until the new one is complete, too.
     Replace,
 }
 
@@ -64,9 +64,9 @@ pub enum Existing {
 pub(crate) struct Intent {
     /// The command.
     pub(crate) operation: &'static str,
-    /// What it is made of, by [`NodeSource::json`].
+    /// The source data, by [`NodeSource::json`].
     pub(crate) source: Json,
-    /// What decides about the result, as an object.
+    /// The options that determine the result, as an object.
     pub(crate) options: Json,
     /// What is to be made.
     pub(crate) plan: Json,
@@ -87,12 +87,12 @@ impl Intent {
     }
 }
 
-/// The place that a journal is about, as text.
+/// The place of a journal, as text.
 fn destination(store: &SharedStore, path: &str) -> String {
     join(&public_address(&store.to_string()), path)
 }
 
-/// The journal of a run. Clones are the same.
+/// The journal of a run. Clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Journal(Arc<SavedEntry>);
 
@@ -102,7 +102,7 @@ struct SavedEntry {
     key: String,
     owner: Owner,
     state: Mutex<JournalState>,
-    /// One put comes after another.
+    /// Serialises puts.
     putting: tokio::sync::Mutex<()>,
 }
 
@@ -110,35 +110,35 @@ struct SavedEntry {
 struct JournalState {
     document: Json,
     put: Instant,
-    /// Whether something was cleared away for this work.
+    /// Whether something was deleted for this operation.
     replaced: bool,
 }
 
-/// What to do in a place: see [`Journal::begin`].
+/// An operation to start: see [`Journal::begin`].
 pub(crate) struct Work<'a> {
     pub(crate) store: &'a SharedStore,
     pub(crate) path: &'a str,
     pub(crate) intent: &'a Intent,
-    /// Whether what is there, and what others began there, may be replaced.
+    /// Whether existing data, and unfinished operations of others, may be replaced.
     pub(crate) existing: Existing,
-    /// Whether all that is at the path is replaced, so that it does not matter what others began there.
+    /// Whether everything at the path is replaced, so that unfinished operations there do not matter.
     pub(crate) whole: bool,
-    /// Whether the new is made beside what it replaces, so that nothing of that is in the way.
+    /// Whether the result is made beside what it replaces, so that nothing is in the way.
     pub(crate) aside: bool,
-    /// Whether an unfinished run is not taken up, whatever it was about: that of the same operation is cleared away if it is
-    /// surely dead, and all is begun anew.
+    /// Whether an unfinished run is never resumed: one of the same operation is removed if its process is certainly
+    /// dead, and everything restarts.
     pub(crate) anew: bool,
     pub(crate) ground: &'a dyn Ground,
 }
 
-/// The place that something is made in.
+/// The place of an operation.
 #[async_trait]
 pub(crate) trait Ground: Sync {
-    /// Says what has to be cleared away before the work, and fails if it may not be. Gets the journal of an unfinished run that
-    /// is not taken up.
+    /// Returns what has to be deleted first, and fails if that is not allowed. Gets the journal of an unfinished run
+    /// that is not resumed.
     async fn in_the_way(&self, left: Option<&Json>) -> Result<Option<Json>>;
 
-    /// Clears it away; the same may be done a second time.
+    /// Deletes it; may be repeated.
     async fn clear(&self, what: &Json) -> Result<()>;
 }
 
@@ -151,7 +151,8 @@ impl Work<'_> {
 }
 
 impl Journal {
-    /// Makes the place ours: takes up an unfinished run of the very same intent, and says so, or begins a new one.
+    /// Takes ownership of the place: resumes an unfinished run of the very same intent, and says so, or starts a new
+    /// one.
     pub(crate) async fn begin(work: &Work<'_>) -> Result<(Self, bool)> {
         let Work { store, path, intent, .. } = work;
         for above in ancestors(path) {
@@ -205,18 +206,18 @@ impl Journal {
             let elsewhere = life(&left.document) == Life::Unknown;
             let Some(journal) = left.take(document).await? else { continue };
             if elsewhere && !resumed {
-                // If somebody is at work on another machine after all, they find out before anything is cleared away.
+                // If a process on another machine is alive after all, it notices before anything is deleted.
                 task::sleep(EVERY.saturating_mul(3)).await?;
             }
             journal.cleared(work).await?;
             return Ok((journal, resumed));
         }
-        Err(Error::conflict("others begin something here again and again")
+        Err(Error::conflict("other operations keep starting here; rerun the command when they are done")
             .with_node(shown(path))
             .with_store(store))
     }
 
-    /// Puts a journal where there is none; `None` if somebody else was faster.
+    /// Puts a new journal; `None` if somebody else was faster.
     pub(crate) async fn create(store: &SharedStore, path: &str, document: Json) -> Result<Option<Self>> {
         Self::create_at(store, join(path, JOURNAL), document).await
     }
@@ -228,7 +229,7 @@ impl Journal {
             Ok(Put::Done) => Ok(Some(Self::of(store, key, owner, document))),
             Ok(Put::Refused) => Ok(None),
             Err(e) => {
-                // A server that ignores conditions has taken the object all the same; nothing is to stay of it.
+                // A server that ignores conditions stored the object all the same; remove it.
                 if e.kind() == ErrorKind::Unsupported
                     && let Ok(Some(bytes)) = store.get(&key, None).await
                     && Json::parse(&bytes).is_ok_and(|found| owner.owns(&found.value))
@@ -240,7 +241,7 @@ impl Journal {
         }
     }
 
-    /// A new journal of this intent, for those that are no whole place.
+    /// A new journal of this intent, for operations that are not about a whole place.
     pub(crate) async fn create_for(store: &SharedStore, path: &str, intent: &Intent) -> Result<Self> {
         refuse_old(store, path).await?;
         Self::create(store, path, intent.document(store, path)).await?.ok_or_else(|| taken(store, path))
@@ -260,14 +261,14 @@ impl Journal {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Clears away what the journal says is in the way.
+    /// Deletes what the journal lists as in the way.
     async fn cleared(&self, work: &Work<'_>) -> Result<()> {
         let what = self.get("clear");
         if let Some(what) = what.filter(|w| *w != Json::Null) {
             self.state().replaced = !work.aside;
             if let Err(e) = work.ground.clear(&what).await {
                 if work.aside {
-                    // Nothing was begun.
+                    // Nothing was started.
                     self.end().await?;
                     return Err(e);
                 }
@@ -279,10 +280,10 @@ impl Journal {
         if had { self.write().await } else { Ok(()) }
     }
 
-    /// An error that also says what became of what was here before, if something is to be replaced.
+    /// Adds what happened to the existing data, if something is to be replaced.
     pub(crate) async fn told(&self, e: Error) -> Error {
         if self.is_whole_aside() && matches!(self.0.store.size(&self.0.key).await, Ok(None)) {
-            // It went with what was replaced: the new is in its place.
+            // It was removed with the replaced data: the new data is in place.
             return e;
         }
         let replaced = self.state().replaced;
@@ -290,45 +291,45 @@ impl Journal {
         let place = destination(&self.0.store, path);
         match self.get("aside").as_ref().and_then(Json::as_str) {
             Some(MAKING) => e.within(format_args!(
-                "{place} stays as it is until the new is whole; rerun the same command to finish, or give it up by deleting \
+                "{place} stays as it is until the replacement is complete; rerun the same command to finish, or give up by deleting \
                  .zaro-new and .zaro-journal.json there"
             )),
             Some(_) => e.within(format_args!(
-                "what replaces {place} is whole; rerun the same command to finish putting it in its place"
+                "the replacement of {place} is complete; rerun the same command to put it in place"
             )),
             None if replaced => e
-                .within("what was left here before is deleted, as was asked for; rerun the same command to finish"),
+                .within("the previous data here is deleted, as requested; rerun the same command to finish"),
             None => e,
         }
     }
 
-    /// Whether something whole is about to take the place of what it replaces.
+    /// Whether a complete replacement is about to be put in place.
     pub(crate) fn is_whole_aside(&self) -> bool {
         self.get("aside").is_some_and(|stage| stage.as_str() != Some(MAKING))
     }
 
-    /// Whether something was cleared away for this work.
+    /// Whether something was deleted for this operation.
     pub(crate) fn has_cleared(&self) -> bool {
         self.state().replaced
     }
 
-    /// Says how far something has come that is made beside what it replaces.
+    /// Records the stage of a replacement.
     pub(crate) async fn set_aside(&self, stage: &str) -> Result<()> {
         self.set("aside", Json::string(stage)).await
     }
 
-    /// A member of the journal.
+    /// A field of the journal.
     pub(crate) fn get(&self, name: &str) -> Option<Json> {
         self.state().document.get(name).cloned()
     }
 
-    /// Changes a member, without putting the journal.
+    /// Sets a field, without putting the journal.
     #[cfg(feature = "image")]
     pub(crate) fn keep(&self, name: &str, value: Json) {
         self.state().document.set(name, value);
     }
 
-    /// Changes a member, and puts the journal.
+    /// Sets a field, and puts the journal.
     pub(crate) async fn set(&self, name: &str, value: Json) -> Result<()> {
         self.state().document.set(name, value);
         self.write().await
@@ -340,9 +341,9 @@ impl Journal {
         state.document.get("done").and_then(|d| d.get(part)).and_then(Json::as_u64).unwrap_or(0)
     }
 
-    /// Notes how many parts of something are done; it is put now and then.
+    /// Records how many parts of something are done; it is put from time to time.
     pub(crate) async fn note(&self, part: &str, done: u64) -> Result<()> {
-        // Who was faster has more to say.
+        // Another task may be further.
         let done = done.max(self.done(part));
         {
             let mut state = self.state();
@@ -353,12 +354,12 @@ impl Journal {
         self.beat().await
     }
 
-    /// Puts the journal if it is time to: whoever lost the place finds out then.
+    /// Puts the journal if it is time: a lost place is noticed then.
     pub(crate) async fn beat(&self) -> Result<()> {
         if self.state().put.elapsed() < EVERY { Ok(()) } else { self.write().await }
     }
 
-    /// Puts the journal. Fails if it is not ours any more.
+    /// Puts the journal. Fails if it is no longer ours.
     pub(crate) async fn write(&self) -> Result<()> {
         // Nobody else need put it now.
         self.state().put = Instant::now();
@@ -377,12 +378,12 @@ impl Journal {
         }
     }
 
-    /// Fails if the place is somebody else's by now.
+    /// Fails if the place now belongs to somebody else.
     pub(crate) async fn check(&self) -> Result<()> {
         self.ours().await.map(drop)
     }
 
-    /// The tag of the journal, if it is still ours.
+    /// The state of the journal object, if it is still ours.
     async fn ours(&self) -> Result<ObjectMeta> {
         match self.0.store.get_for_update(&self.0.key).await? {
             Some((bytes, tag)) if Json::parse(&bytes).is_ok_and(|found| self.0.owner.owns(&found.value)) => {
@@ -393,12 +394,12 @@ impl Journal {
     }
 
     fn lost(&self) -> Error {
-        Error::conflict("another zaro has taken over this place, or cleared it, so that this one stops")
+        Error::conflict("another zaro process has taken over or deleted this place, so this one stops")
             .with_key(&self.0.key)
             .with_store(&self.0.store)
     }
 
-    /// Everything is whole, or undone.
+    /// Ends the operation: everything is complete, or undone.
     pub(crate) async fn end(&self) -> Result<()> {
         self.ours().await?;
         self.0.store.delete(&self.0.key).await
@@ -412,7 +413,7 @@ fn text(document: &Json) -> Bytes {
 }
 
 fn taken(store: &SharedStore, path: &str) -> Error {
-    Error::conflict("another zaro has just begun something here").with_node(shown(path)).with_store(store)
+    Error::conflict("another zaro process has just started an operation here").with_node(shown(path)).with_store(store)
 }
 
 /// Fails if an earlier version of zaro left something unfinished here.
@@ -425,17 +426,17 @@ async fn refuse_old(store: &SharedStore, path: &str) -> Result<()> {
     match sizes.iter().zip(OLD_JOURNALS).find(|(size, _)| size.is_some()) {
         None => Ok(()),
         Some((_, (name, command))) => Err(Error::usage(format!(
-            "an unfinished `zaro {command}` of an earlier version of zaro is here; finish it with that version (or delete \
-             {name} if it is of no use)"
+            "an unfinished `zaro {command}` of an earlier version of zaro is here; finish it with that version (or, to discard it, delete \
+             {name})"
         ))
-        .with_hint("overwrite", "begins anew")
+        .with_hint("overwrite", "starts over")
         .with_node(shown(path))
         .with_store(store)),
     }
 }
 
-/// Fails if others began something that `path` lies in, or below it since it was seen, at the moment when its journal was put:
-/// of two that begin at once, each looks after it has said so.
+/// Fails if others started something above `path`, or below it since it was listed, when its journal was put: of two
+/// that start at once, each checks after putting its journal.
 async fn alone(store: &SharedStore, path: &str, seen: Option<&Listing>) -> Result<()> {
     for above in ancestors(path) {
         check_settled(store, above).await?;
@@ -447,19 +448,19 @@ async fn alone(store: &SharedStore, path: &str, seen: Option<&Listing>) -> Resul
         now.objects.iter().filter(|name| !name.starts_with(".zaro-") && !seen.objects.contains(name));
     match now.prefixes.iter().filter(|name| !seen.prefixes.contains(name)).chain(documents).next() {
         None => Ok(()),
-        Some(name) => Err(Error::conflict(format!("somebody else began something at {name:?} below this"))
+        Some(name) => Err(Error::conflict(format!("somebody else started an operation at {name:?} below this"))
             .with_node(shown(path))
             .with_store(store)),
     }
 }
 
-/// Fails if all that is at `path` is being worked on by somebody else, or was, without an end: by another process that keeps
-/// a journal, or deletes it.
+/// Fails if everything at `path` is subject to an operation that is running or unfinished: by another process that
+/// keeps a journal, or deletes it.
 pub(crate) async fn check_settled(store: &SharedStore, path: &str) -> Result<()> {
     let (marker, journal) = (join(path, DELETING), join(path, JOURNAL));
     let (deleting, journal) = futures::try_join!(store.size(&marker), store.get(&journal, None))?;
     if deleting.is_some() {
-        return Err(Error::conflict("a deletion of what was here has not come to its end")
+        return Err(Error::conflict("an unfinished deletion is here")
             .or_hint(Hint::operation("delete", "finishes it"))
             .with_node(shown(path))
             .with_store(store));
@@ -470,14 +471,14 @@ pub(crate) async fn check_settled(store: &SharedStore, path: &str) -> Result<()>
     let e = match life(&document) {
         Life::Alive(process) if process == u64::from(std::process::id()) => return Ok(()),
         Life::Alive(process) => Error::conflict(format!(
-            "another zaro (process {process}) is at work here: {operation}; wait for its end"
+            "another zaro (process {process}) is running here: {operation}; wait until it ends"
         )),
         _ => {
             let what = format!("unfinished work of {operation} is here; rerun the same command to finish it");
             match document.get("aside").and_then(Json::as_str) {
                 Some("whole") => {
-                    Error::conflict(format!("{what} (what is whole already lies in .zaro-new/zarr)"))
-                        .with_hint("overwrite", "of any other command does, too")
+                    Error::conflict(format!("{what} (the complete result is in .zaro-new/zarr)"))
+                        .with_hint("overwrite", "of any other command finishes it, too")
                 }
                 _ => Error::conflict(what),
             }
@@ -486,7 +487,7 @@ pub(crate) async fn check_settled(store: &SharedStore, path: &str) -> Result<()>
     Err(e.with_node(shown(path)).with_store(store))
 }
 
-/// The same of `path` and of all that it lies in.
+/// The same for `path` and all its parents.
 pub(crate) async fn check_settled_above(store: &SharedStore, path: &str) -> Result<()> {
     let above = ancestors(path).into_iter().chain([path]);
     futures::future::try_join_all(above.map(|at| check_settled(store, at))).await.map(drop)
@@ -501,7 +502,7 @@ pub(crate) async fn check_alive(store: &SharedStore, path: &str) -> Result<()> {
     }
 }
 
-/// A journal that somebody left, or is keeping.
+/// A journal found in a place: abandoned or active.
 pub(crate) struct Left {
     store: SharedStore,
     path: String,
@@ -520,7 +521,7 @@ impl Left {
         let key = join(path, name);
         let Some((bytes, tag)) = store.get_for_update(&key).await? else { return Ok(None) };
         let parsed = Json::parse(&bytes).map(|d| d.value).unwrap_or(Json::Null);
-        // What cannot be read is a journal of nothing that can be taken up.
+        // An unreadable journal can never be resumed.
         let document = if parsed.get("journal").is_some() { parsed } else { Json::object() };
         Ok(Some(Self { store: store.clone(), path: path.to_owned(), key, document, tag }))
     }
@@ -534,43 +535,43 @@ impl Left {
         self.text("operation") == operation
     }
 
-    /// Fails if its owner is still at work.
+    /// Fails if its owner is still running.
     pub(crate) fn refuse_alive(&self) -> Result<()> {
         let Life::Alive(process) = life(&self.document) else { return Ok(()) };
         Err(Error::conflict(format!(
-            "another zaro (process {process}) is at work here: {}; wait for its end, or stop it",
+            "another zaro (process {process}) is running here: {}; wait until it ends, or stop it",
             command(self.text("operation"))
         ))
         .with_node(shown(&self.path))
         .with_store(&self.store))
     }
 
-    /// How far something has come that is made beside what it replaces.
+    /// The stage of a replacement.
     pub(crate) fn aside(&self) -> Option<&str> {
         self.document.get("aside").and_then(Json::as_str)
     }
 
-    /// Whether it is of something that is made beside what it replaces.
+    /// Whether it is of a replacement.
     pub(crate) fn is_aside(&self) -> bool {
         self.aside().is_some()
     }
 
-    /// Whether its owner is surely not at work any more.
+    /// Whether its owner is certainly dead.
     pub(crate) fn is_dead(&self) -> bool {
         life(&self.document) == Life::Dead
     }
 
-    /// Why this is not what `intent` would take up; nothing if it is the same.
+    /// Why `intent` cannot resume this; empty if it can.
     pub(crate) fn differences(&self, intent: &Intent) -> Vec<String> {
         let new = intent.document(&self.store, &self.path);
         let mut found = Vec::new();
         let differs = |name: &str| self.document.get(name) != new.get(name);
         if differs("operation") {
-            return vec![format!("it is of {}", command(self.text("operation")))];
+            return vec![format!("it belongs to {}", command(self.text("operation")))];
         }
         if differs("journal") || differs("zaro") {
             let (was, is) = (self.text("zaro"), env!("CARGO_PKG_VERSION"));
-            found.push(format!("it was begun by zaro {was}, and this is {is}"));
+            found.push(format!("it was started by zaro {was}, and this is {is}"));
         }
         let both = |group: &str, name: &str| {
             let of = |document: &Json| document.get(group).and_then(|g| g.get(name)).cloned();
@@ -585,16 +586,16 @@ impl Left {
         }
         let (was, is) = both("source", "documents");
         if was != is {
-            found.push("the metadata of its source were others".to_owned());
+            found.push("the metadata of its source has changed".to_owned());
         }
         match both("source", "chunks") {
             (Some(Json::Null) | None, _) | (_, Some(Json::Null) | None)
                 if intent.source.get("chunks").is_some() =>
             {
-                found.push("its source cannot tell whether its chunks were changed since".to_owned());
+                found.push("whether its source's chunks have changed is unknown".to_owned());
             }
             (Some(Json::Null) | None, _) | (_, Some(Json::Null) | None) => {}
-            (was, is) if was != is => found.push("chunks of its source were changed since".to_owned()),
+            (was, is) if was != is => found.push("chunks of its source have changed".to_owned()),
             _ => {}
         }
         let members =
@@ -614,31 +615,31 @@ impl Left {
             }
         }
         if differs("destination") {
-            found.push(format!("it was begun at {}", self.text("destination")));
+            found.push(format!("it was started at {}", self.text("destination")));
         }
         if found.is_empty() && differs("plan") {
-            found.push("it was to become something else".to_owned());
+            found.push("its planned result differs".to_owned());
         }
         found
     }
 
-    /// The error that says what is here, and how to go on.
+    /// The error that describes what is here, and how to continue.
     pub(crate) fn refusal(&self, differences: &[String], overwrite: bool) -> Error {
         let what = command(self.text("operation"));
         let why = match differences {
             [] => String::new(),
-            all => format!(", which this does not take up ({})", all.join("; ")),
+            all => format!(", which cannot be resumed ({})", all.join("; ")),
         };
         let here = format!("unfinished work of {what} is here{why}");
         let e = match overwrite {
             true => Error::usage(format!("{here}; finish it with its own command and data"))
-                .with_hint("overwrite", "begins anew"),
+                .with_hint("overwrite", "starts over"),
             false => Error::usage(format!("{here}; finish it first, with its own command")),
         };
         e.with_node(shown(&self.path)).with_store(&self.store)
     }
 
-    /// Makes it ours, as `document`; `None` if somebody else changed it first.
+    /// Takes ownership with `document`; `None` if somebody else changed it first.
     pub(crate) async fn take(&self, mut document: Json) -> Result<Option<Journal>> {
         self.refuse_alive()?;
         let owner = Owner::new();
@@ -653,16 +654,16 @@ impl Left {
         Ok(put.is_done().then(|| Journal::of(&self.store, key, owner, document)))
     }
 
-    /// The same, where losing is an error.
+    /// The same, where failing is an error.
     pub(crate) async fn own(&self) -> Result<Journal> {
         self.take(self.document.clone()).await?.ok_or_else(|| taken(&self.store, &self.path))
     }
 }
 
-/// An operation as people call it.
+/// An operation as a command name.
 fn command(operation: &str) -> String {
     match operation {
-        "?" => "an unknown kind".to_owned(),
+        "?" => "an unknown command".to_owned(),
         operation => format!("`zaro {operation}`"),
     }
 }

@@ -1,8 +1,8 @@
-//! Who is at work: a run of a process of a machine.
+//! The owner of a journal: identifies a run of a process on a machine, and whether it is alive.
 //!
-//! A journal names its owner, so that whoever comes next can tell one that is still at work from one that is dead. A
-//! process is known by its number and the moment it began; the machine by its start and by what its processes see as
-//! numbers (a container has its own). Of a process elsewhere nothing can be known from here.
+//! A journal names its owner, so that the next run can tell a live owner from a dead one. A process is identified by
+//! its PID and start time; the machine by its boot and its PID namespace (a container has its own). Nothing is known
+//! about processes on other machines.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -12,13 +12,13 @@ use crate::context::PerProcess;
 use crate::meta::Json;
 use crate::process::{began, machine};
 
-/// The runs of this process that are under way, by their tokens.
+/// The active runs of this process, by token.
 fn runs() -> MutexGuard<'static, BTreeSet<String>> {
     static RUNS: PerProcess<Mutex<BTreeSet<String>>> = PerProcess::new();
     RUNS.get(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A run of this process; over when it is dropped.
+/// A run of this process; ends when dropped.
 #[derive(Debug)]
 pub(super) struct Owner {
     token: String,
@@ -31,7 +31,7 @@ impl Owner {
         Self { token }
     }
 
-    /// As a journal has it.
+    /// For the journal.
     pub(super) fn json(&self) -> Json {
         let mut owner = Json::object();
         owner.set("token", Json::string(self.token.as_str()));
@@ -41,7 +41,7 @@ impl Owner {
         owner
     }
 
-    /// Whether a journal is that of this run.
+    /// Whether a journal belongs to this run.
     pub(super) fn owns(&self, journal: &Json) -> bool {
         journal.get("owner").and_then(|o| o.get("token")).and_then(Json::as_str) == Some(&self.token)
     }
@@ -53,7 +53,7 @@ impl Drop for Owner {
     }
 }
 
-/// Sixteen bytes that nobody can foretell, as text.
+/// Sixteen unpredictable bytes, as text.
 pub(crate) fn token() -> String {
     let part = || {
         let mut hasher = RandomState::new().build_hasher();
@@ -66,18 +66,18 @@ pub(crate) fn token() -> String {
     format!("{:016x}{:016x}", part(), part())
 }
 
-/// Whether somebody is still at work.
+/// Whether an owner is still running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Life {
-    /// The process with this number is.
+    /// The process with this PID is running.
     Alive(u64),
-    /// Surely nobody is.
+    /// Certainly not running.
     Dead,
-    /// It is, or was, somewhere else.
+    /// It runs, or ran, on another machine.
     Unknown,
 }
 
-/// Whether the owner that a journal names is still at work.
+/// Whether the owner of a journal is still running.
 pub(super) fn life(journal: &Json) -> Life {
     let text = |owner: &Json, name: &str| owner.get(name).and_then(Json::as_str).map(str::to_owned);
     let Some(owner) = journal.get("owner") else { return Life::Unknown };

@@ -1,8 +1,9 @@
-//! Which data something is made of: where they are, and what tells their state from every other.
+//! Identifies the source data of an operation: its location and state.
 //!
-//! Documents are known by their text. Chunks are known by what the store says of each without reading it: the number,
-//! size and time of a file, the `ETag` of an object, the checksum of an entry of an archive, the place and the state of what
-//! a reference leads to ([`ObjectMeta::text`](crate::store::ObjectMeta::text)). They are put together without an order, as listings have none.
+//! Documents are identified by their text. Chunks are identified by what the store reports without reading them: inode,
+//! size and time of a file, the `ETag` of an object, the checksum of an archive entry, the location and state of a
+//! reference target ([`ObjectMeta::text`](crate::store::ObjectMeta::text)). They are combined independently of order,
+//! since listings have none.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -17,19 +18,19 @@ use crate::meta::{ArrayMeta, Json, NodeMeta, write};
 use crate::num;
 use crate::store::{SharedStore, StoreExt as _, md5_hex};
 
-/// The names of documents.
+/// The document names.
 pub(crate) const DOCUMENTS: [&str; 4] = ["zarr.json", ".zarray", ".zgroup", ".zattrs"];
 
-/// States asked for at once where no listing has them.
+/// States requested concurrently where no listing has them.
 const AT_ONCE: usize = 32;
 
-/// Nodes of a store, as the source of something.
+/// Nodes of a store, as the source of an operation.
 pub(crate) struct NodeSource<'a> {
     store: &'a SharedStore,
-    /// What all nodes lie below.
+    /// The common root of all nodes.
     root: &'a str,
     nodes: HashMap<&'a str, &'a NodeMeta>,
-    /// Whether chunks have the keys that the metadata say.
+    /// Whether chunks have the keys that the metadata says.
     exact: bool,
     /// How many other objects there were when it was last listed.
     others: AtomicU64,
@@ -44,17 +45,17 @@ impl<'a> NodeSource<'a> {
         Self { store, root, nodes: nodes.collect(), exact: false, others: AtomicU64::new(0) }
     }
 
-    /// The same, where the keys of chunks are known to be those that the metadata say: others are not looked at.
+    /// The same, where chunk keys are known to be as the metadata says: others are ignored.
     pub(crate) fn exact(self) -> Self {
         Self { exact: true, ..self }
     }
 
-    /// How many objects below the root are neither documents nor chunks of the nodes; 0 if that was not seen.
+    /// How many objects below the root are neither documents nor chunks of the nodes; 0 if unknown.
     pub(crate) fn others(&self) -> u64 {
         self.others.load(Ordering::Relaxed)
     }
 
-    /// What a journal says of it. `name` is its address as it was typed.
+    /// The source for a journal. `name` is its address as typed.
     pub(crate) async fn json(&self, name: &str) -> Result<Json> {
         let mut source = Json::object();
         source.set("address", Json::string(public_address(name)));
@@ -66,27 +67,27 @@ impl<'a> NodeSource<'a> {
         Ok(source)
     }
 
-    /// Fails if the source is not as it was when `json` was made of it.
+    /// Fails if the source has changed since `json` was made.
     pub(crate) async fn unchanged(&self, json: &Json) -> Result<()> {
         let was = json.get("times").and_then(Json::as_str);
         if was.is_some() && self.chunks().await?.map(|s| s.texts().1).as_deref() != was {
             return Err(Error::conflict(
-                "the source was changed meanwhile, so that the result would be a mixture; nothing of it is published",
+                "the source was changed meanwhile, so the result would be inconsistent; it was not published",
             )
-            .with_hint("overwrite", "begins anew")
+            .with_hint("overwrite", "starts over")
             .with_store(self.store));
         }
         Ok(())
     }
 
-    /// Fails unless the documents are those that were read `again`, after [`NodeSource::json`]: who changed both documents and
-    /// chunks between the reading of documents and that would not be noticed.
+    /// Fails unless the documents equal those read `again`, after [`NodeSource::json`]: otherwise a concurrent change
+    /// of both documents and chunks before that would go unnoticed.
     pub(crate) fn same_documents(&self, again: &NodeSource<'_>) -> Result<()> {
         if self.documents() == again.documents() {
             return Ok(());
         }
         Err(Error::conflict(
-            "somebody else changed the metadata at the same time; nothing was done, rerun the command",
+            "the metadata was changed by somebody else meanwhile; nothing was done, rerun the command",
         )
         .with_store(self.store))
     }
@@ -104,12 +105,12 @@ impl<'a> NodeSource<'a> {
         md5_hex(text.as_bytes())
     }
 
-    /// The states of all documents and chunks; `None` if the store cannot tell.
+    /// The states of all documents and chunks; `None` if the store does not report them.
     async fn chunks(&self) -> Result<Option<States>> {
-        // Some may read objects and neither list them nor ask for those that may be missing.
+        // Some users may read objects but neither list them nor request missing ones.
         let told = |found: Result<Option<States>>| match found {
             Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::NotPermitted) => Ok(None),
-            found => found.map_err(|e| e.within("looking at the state of the source")),
+            found => found.map_err(|e| e.within("reading the state of the source")),
         };
         match told(self.listed().await)? {
             Some(states) => Ok(Some(states)),
@@ -117,7 +118,7 @@ impl<'a> NodeSource<'a> {
         }
     }
 
-    /// By a listing; `None` if it says nothing of states.
+    /// From a listing; `None` if it has no states.
     async fn listed(&self) -> Result<Option<States>> {
         if !self.store.lists_all() {
             return Ok(None);
@@ -137,7 +138,7 @@ impl<'a> NodeSource<'a> {
         Ok(Some(states))
     }
 
-    /// By a question for each object that there may be; `None` if it is not even said of documents, which are there.
+    /// From a request for each possible object; `None` if not even documents, which exist, have a state.
     async fn asked(&self) -> Result<Option<States>> {
         let documents = self.nodes.keys().flat_map(|path| DOCUMENTS.iter().map(move |name| join(path, name)));
         let mut states = self.ask(documents.collect::<Vec<_>>().into_iter(), States::default()).await?;
@@ -193,7 +194,7 @@ impl<'a> NodeSource<'a> {
     }
 }
 
-/// Whether a key below an array is that of a chunk. Some V2 arrays have another separator than they say.
+/// Whether a key below an array is that of a chunk. Some V2 arrays use another separator than their metadata says.
 fn is_chunk(meta: &ArrayMeta, below: &str, exact: bool) -> bool {
     let rank = meta.shape.len();
     let other = || meta.keys.other_separator().index(below, rank).filter(|_| !exact);
@@ -223,13 +224,13 @@ impl States {
         self.times = self.times.wrapping_add(digest(state.lines().next().unwrap_or_default()));
     }
 
-    /// As a journal has them: whole, and of the first lines.
+    /// For the journal: complete, and of the first lines.
     fn texts(&self) -> (String, String) {
         (format!("{:032x}-{}", self.sum, self.count), format!("{:032x}-{}", self.times, self.count))
     }
 }
 
-/// An address that may be written down: without user, password and query, where signatures are. A path is made absolute.
+/// An address that may be recorded: without user, password and query, where signatures are. A path is made absolute.
 pub(crate) fn public_address(text: &str) -> String {
     if !text.contains("://") {
         return real_path(Path::new(text)).display().to_string();
@@ -239,13 +240,13 @@ pub(crate) fn public_address(text: &str) -> String {
     while let Some((before, mut after)) = rest.split_once("://") {
         out.push_str(&without_query(before, true));
         out.push_str("://");
-        // Of a chain such as `zip://a::https://b`, what follows `zip://` up to a slash ends with the next scheme.
+        // In a chain such as `zip://a::https://b`, what follows `zip://` up to a slash ends with the next scheme.
         loop {
             let end = after.find(['/', '?', '#', '|']).unwrap_or(after.len());
             let (authority, tail) = after.split_at(end);
             let container = before.ends_with("abfs") || before.ends_with("abfss");
             match authority.rsplit_once('@') {
-                // A container of Azure stands there, which is no secret.
+                // An Azure container, which is not secret.
                 Some((user, _)) if container && !user.contains(':') => out.push_str(authority),
                 Some((_, host)) => out.push_str(host),
                 None => out.push_str(authority),
@@ -266,7 +267,7 @@ pub(crate) fn public_address(text: &str) -> String {
     out
 }
 
-/// Without what stands between `?` and the end, a viewer's word (`|`), or the scheme of the next address of a chain (`::`).
+/// Removes the query: from `?` to the end, a viewer suffix (`|`), or the scheme of the next address of a chain (`::`).
 fn without_query(text: &str, chained: bool) -> String {
     let Some((before, query)) = text.split_once('?') else { return text.to_owned() };
     let ends = if chained { query.rfind("::") } else { query.find('|') };
@@ -274,7 +275,7 @@ fn without_query(text: &str, chained: bool) -> String {
     format!("{before}{after}")
 }
 
-/// The path without links, as far as it exists.
+/// The path with symlinks resolved, as far as it exists.
 fn real_path(path: &Path) -> PathBuf {
     let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     for above in whole.ancestors() {

@@ -1,11 +1,11 @@
-//! Whose turn it is to change the shape of an array.
+//! The lock for changes to the shape of an array, and the registration of its writers.
 //!
-//! What is appended lies beyond the border of an array until the border moves. Nobody else may move it meanwhile, nor clear
-//! what lies beyond. So whoever changes a shape puts the object `.zaro-turn.json` beside the array's document first, on
-//! the condition that there is none, and deletes it at the end; the others wait. It holds no secrets and can be read by all
-//! who can read the array: whoever comes next has to know whether its owner is still at work.
+//! Appended elements lie beyond the end of an array until its shape changes. Meanwhile nobody else may change the
+//! shape, nor clear what lies beyond. So whoever changes a shape first puts the object `.zaro-turn.json` beside the
+//! array's document, on the condition that there is none, and deletes it at the end; others wait. It holds no secrets
+//! and is readable by all who can read the array: the next writer has to know whether its owner is alive.
 //!
-//! Of a process on another machine only its signs of life tell, a new one every few seconds.
+//! For a process on another machine only its heartbeat tells, every few seconds.
 
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -24,14 +24,14 @@ use crate::meta::path::{join, shown};
 use crate::store::{SharedStore, StoreExt as _, TURN, WRITING};
 use crate::task;
 
-/// After how long without a sign of life somebody on another machine counts as dead.
+/// After this long without a heartbeat, a process on another machine counts as dead.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The longest pause between two looks.
+/// The longest pause between two checks.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Fails if somebody works on one of these nodes, which are arrays or not, or in a folder of a group that is to become one, or
-/// did so without an end: for who works on all of them, and has said so.
+/// Fails if somebody works on one of these nodes (arrays or not), or in a folder of a group that is to become one, or
+/// left an unfinished operation there: for operations on all of them, after they put their journal.
 pub(crate) async fn check_nodes(store: &SharedStore, nodes: &[(&str, bool)]) -> Result<()> {
     let known: HashSet<&str> = nodes.iter().map(|(path, _)| *path).collect();
     let known = &known;
@@ -67,7 +67,7 @@ pub(crate) async fn check_idle(store: &SharedStore, path: &str, turn: bool, writ
         if let Some(who) = at_work(store, &mark).await? {
             return Err(busy(store, path, "writes to", &who));
         }
-        // Nobody is to wait for a dead one again.
+        // Nobody should wait for a dead writer again.
         if store.get(&mark, None).await?.is_some_and(|text| !matches!(life_of(&text), Life::Alive(_))) {
             let _ = store.delete(&mark).await;
         }
@@ -75,7 +75,8 @@ pub(crate) async fn check_idle(store: &SharedStore, path: &str, turn: bool, writ
     Ok(())
 }
 
-/// Who else keeps the turn behind `key`, in words. Of a process on another machine it is looked whether it gives a sign of life.
+/// A description of the process that holds the lock `key`, if any. A process on another machine is checked for its
+/// heartbeat.
 async fn at_work(store: &SharedStore, key: &str) -> Result<Option<String>> {
     let Some(before) = store.get(key, None).await? else { return Ok(None) };
     let who = other(&before);
@@ -99,53 +100,54 @@ fn life_of(text: &[u8]) -> Life {
 }
 
 fn busy(store: &SharedStore, path: &str, does: &str, who: &str) -> Error {
-    Error::conflict(format!("somebody {does} this array ({who}); wait for its end"))
+    Error::conflict(format!("somebody {does} this array ({who}); wait until it ends"))
         .with_node(shown(path))
         .with_store(store)
 }
 
-/// Who keeps this turn or journal at this moment, in words, if it is another process that may be at work.
+/// A description of the process that holds this lock or journal, if it is another one that may be running.
 fn other(text: &[u8]) -> Option<String> {
     match life_of(text) {
         Life::Dead => None,
         Life::Alive(process) if process == u64::from(std::process::id()) => None,
         Life::Alive(process) => Some(format!("process {process}")),
         Life::Unknown => Some(format!(
-            "a process on another machine, which counts as dead after {} seconds without a sign of life",
+            "a process on another machine, which counts as dead after {} seconds without a heartbeat",
             PATIENCE.as_secs()
         )),
     }
 }
 
-/// The right to change the shape of an array, until it is ended or dropped.
+/// The lock on the shape of an array, until ended or dropped.
 #[derive(Debug)]
 pub(crate) struct Turn(Option<HeldTurn>);
 
-/// Who keeps it alive is a task of its own, which also ends it.
+/// A separate task sends the heartbeat, and also releases the lock.
 #[derive(Debug)]
 struct HeldTurn {
     journal: Journal,
     over: oneshot::Sender<End>,
     ended: oneshot::Receiver<Result<()>>,
-    /// The other end is dropped when it is over: for who cannot wait for a future.
+    /// The other end is dropped when it is over: for callers that cannot await.
     gone: Mutex<Receiver<()>>,
 }
 
-/// How a turn ends.
+/// How a lock ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// Others may have it.
+    /// It is released.
     Release,
-    /// The same, and what was noted is done, whether or not it can be released.
+    /// The same, and the recorded change is done, even if releasing fails.
     Done,
     /// It stays as a killed process would leave it.
     Leave,
 }
 
 impl Turn {
-    /// Waits until nobody else has it.
+    /// Waits until nobody else holds it.
     ///
-    /// Where a store cannot hold conditions there are no turns: it is for one writer alone, and says so when the document is put.
+    /// Stores without conditional puts have no locks: they are for a single writer, which is reported when the document
+    /// is put.
     pub(crate) async fn take(store: &SharedStore, path: &str) -> Result<Self> {
         Self::take_after(store, path, PATIENCE).await
     }
@@ -186,18 +188,18 @@ impl Turn {
         }
     }
 
-    /// Who else has it at this moment, in words; `None` if nobody has.
+    /// A description of the process that holds it; `None` if it is free.
     pub(crate) async fn of_others(store: &SharedStore, path: &str) -> Result<Option<String>> {
         Ok(store.get(&join(path, TURN), None).await?.and_then(|bytes| other(&bytes)))
     }
 
-    /// Says that elements of the array at `path` are written, for as long as this lives. Others may do the same.
+    /// Registers a writer of elements of the array at `path`, until dropped. Others may do the same.
     pub(crate) async fn writing(store: &SharedStore, path: &str) -> Result<Self> {
         let mut document = Json::object();
         document.set("journal", Json::int(super::FORMAT));
         document.set("operation", Json::string("write"));
         let folder = join(path, WRITING);
-        // What killed writers left.
+        // Registrations left by killed writers.
         for name in store.list(&folder).await?.objects {
             let key = join(&folder, &name);
             if store.get(&key, None).await?.is_some_and(|text| life_of(&text) == Life::Dead) {
@@ -211,7 +213,7 @@ impl Turn {
         }
     }
 
-    /// A turn that nobody else wants.
+    /// A lock that nobody else wants.
     pub(crate) fn alone() -> Self {
         Self(None)
     }
@@ -228,12 +230,12 @@ impl Turn {
                     Ok(end) => break end.unwrap_or(End::Leave),
                     Err(_) => signs = signs.saturating_add(1),
                 }
-                // If it is lost, `check` says so.
+                // If it is lost, `check` reports that.
                 let _ = ours.set("signs", Json::int(signs)).await;
             };
             let done = if end == End::Leave { Ok(()) } else { ours.end().await };
             if done.is_err() && end == End::Done {
-                // Nobody is to take it for unfinished.
+                // It must not be taken for unfinished.
                 let _ = ours.set("change", Json::Null).await;
             }
             drop(ours);
@@ -243,7 +245,7 @@ impl Turn {
         Ok(Self(Some(HeldTurn { journal, over, ended, gone: Mutex::new(gone) })))
     }
 
-    /// The last change of the shape, from what and to what, of the process from which this was taken since it was killed.
+    /// The last shape change, from and to, of a killed process whose lock was taken over.
     pub(crate) fn change(&self) -> Option<(Vec<u64>, Vec<u64>)> {
         let change = self.0.as_ref()?.journal.get("change")?;
         let shape =
@@ -251,7 +253,7 @@ impl Turn {
         Some((shape("from")?, shape("to")?))
     }
 
-    /// Notes a change before it is made.
+    /// Records a change before it is made.
     pub(crate) async fn note(&self, from: &[u64], to: &[u64]) -> Result<()> {
         let Some(held) = &self.0 else { return Ok(()) };
         let shape = |shape: &[u64]| Json::Array(shape.iter().map(Json::int).collect());
@@ -261,7 +263,7 @@ impl Turn {
         held.journal.set("change", change).await
     }
 
-    /// Fails if somebody took it away, since we were thought to be dead.
+    /// Fails if the lock was taken over because we were considered dead.
     pub(crate) async fn check(&self) -> Result<()> {
         match &self.0 {
             Some(held) => held.journal.check().await,
@@ -269,17 +271,17 @@ impl Turn {
         }
     }
 
-    /// Lets others have it.
+    /// Releases it.
     pub(crate) async fn end(self) -> Result<()> {
         self.over(End::Release).await
     }
 
-    /// Lets others have it after what was noted is done, which it is whether or not this succeeds.
+    /// Releases it after the recorded change is done, which it is whether or not this succeeds.
     pub(crate) async fn done(self) {
         let _ = self.over(End::Done).await;
     }
 
-    /// Leaves it as a killed process would: whoever comes next finds what was noted.
+    /// Leaves it as a killed process would: the next owner finds the recorded change.
     pub(crate) async fn leave(self) {
         let _ = self.over(End::Leave).await;
     }
@@ -288,10 +290,10 @@ impl Turn {
         let Some(HeldTurn { journal, over, ended, .. }) = self.0.take() else { return Ok(()) };
         drop(journal);
         let _ = over.send(end);
-        ended.await.unwrap_or_else(|_| Err(Error::io("the keeper of a turn was lost")))
+        ended.await.unwrap_or_else(|_| Err(Error::io("the task that holds the lock was lost")))
     }
 
-    /// The same in the end of something that is dropped: waits for the one request, as the next may come at once.
+    /// The same on drop: blocks for the one request, as the next may come at once.
     fn over_now(&mut self, end: End) {
         let Some(HeldTurn { journal, over, gone, .. }) = self.0.take() else { return };
         drop(journal);
@@ -299,7 +301,7 @@ impl Turn {
         let _ = gone.into_inner().map(|gone| gone.recv());
     }
 
-    /// As [`Turn::done`], for who is dropped.
+    /// As [`Turn::done`], on drop.
     pub(crate) fn done_now(mut self) {
         self.over_now(End::Done);
     }
@@ -307,7 +309,7 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        // What is left is that of a dead process.
+        // What is left then is that of a dead process.
         self.over_now(End::Release);
     }
 }

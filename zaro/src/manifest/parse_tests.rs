@@ -149,7 +149,7 @@ fn what_is_not_a_manifest() {
         (entry("[1, \"a\nb\"]"), "control"),
         (entry("null"), "neither a list"),
         (entry(r#""x""#), "neither a list"),
-        (r#"{"fields": ["lastModified"], "entries": {"a": ["today"]}}"#.into(), "not a moment"),
+        (r#"{"fields": ["lastModified"], "entries": {"a": ["today"]}}"#.into(), "not a timestamp"),
     ] {
         let e = read(&text).unwrap_err();
         assert!(e.to_string().contains(wanted), "{text}: {e}");

@@ -1,4 +1,4 @@
-//! What an address says, whoever wrote it.
+//! Parses addresses: paths, URIs, and URLs copied from browsers and viewers.
 
 use std::path::{Path, PathBuf};
 
@@ -10,26 +10,26 @@ use crate::store::{check_prefix, percent_decode};
 /// Names of metadata documents that people copy along with the address of their folder.
 const DOCUMENTS: &[&str] = &["zarr.json", ".zgroup", ".zattrs", ".zarray", ".zmetadata"];
 
-/// An address, taken apart.
+/// A parsed address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Address {
     pub(super) place: StorePlace,
-    /// Whether it was said that the place is an archive.
+    /// Whether it explicitly names an archive.
     pub(super) zip: bool,
-    /// A path within what the place holds: within the archive, if it is one.
+    /// A path within the place: within the archive, if it is one.
     pub(super) inner: String,
-    /// What was said of the kind of store.
+    /// The kind of store, if named.
     pub(super) kind: StoreKind,
-    /// The address without what says the kind.
+    /// The address without the kind of store.
     pub(super) text: String,
-    /// Where a manifest says that its objects are (`manifest+URI::OBJECTS`).
+    /// The location of a manifest's objects (`manifest+URI::OBJECTS`).
     pub(super) objects: Option<String>,
 }
 
-/// What an address says of the kind of store.
+/// The kind of store named by an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StoreKind {
-    /// Nothing: what is there tells.
+    /// None: detected from the content.
     Any,
     /// A reference store, JSON or Parquet.
     Reference,
@@ -44,7 +44,7 @@ pub(super) enum StoreKind {
 }
 
 impl StoreKind {
-    /// The kind that `text` begins with, and the rest.
+    /// The kind of store that `text` begins with, and the rest.
     fn of(text: &str) -> (Self, &str) {
         let lower = text.to_ascii_lowercase();
         let rest = |prefix: &str| lower.starts_with(prefix).then(|| text.get(prefix.len()..).unwrap_or(""));
@@ -68,12 +68,12 @@ impl StoreKind {
     }
 }
 
-/// Where a store is.
+/// The location of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum StorePlace {
     Local(PathBuf),
     Memory,
-    /// `aws` for a bucket at AWS itself, with its region if an address named it.
+    /// `aws` for a bucket of AWS itself, with its region if the address names it.
     S3 {
         bucket: String,
         path: String,
@@ -92,20 +92,20 @@ pub(super) enum StorePlace {
     Http(Url),
 }
 
-/// Whether a name says that its bearer is a ZIP archive.
+/// Whether a name is that of a ZIP archive.
 pub(super) fn is_archive_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     name.len() > 4 && (name.ends_with(".zip") || name.ends_with(".ozx"))
 }
 
 impl Address {
-    /// Takes an address apart.
+    /// Parses an address.
     pub(super) fn parse(text: &str) -> Result<Self> {
         let text = text.trim();
         if text.is_empty() {
             return Err(Error::usage("the address is empty"));
         }
-        // What exists as it is written is meant as it is written, odd characters and all.
+        // A path that exists as written is taken literally, including special characters.
         let (mut kind, mut text) = StoreKind::of(text);
         let mut objects = None;
         if kind == StoreKind::Manifest
@@ -114,7 +114,7 @@ impl Address {
             (text, objects) = (manifest, Some(place.to_owned()));
         }
         if text.is_empty() {
-            return Err(Error::usage("the address names a kind of store, and no place"));
+            return Err(Error::usage("the address names a kind of store, but no location"));
         }
         if !text.contains("://") && Path::new(text).exists() {
             let place = StorePlace::Local(PathBuf::from(trimmed(text)));
@@ -131,7 +131,7 @@ impl Address {
                 "zip" => zip = true,
                 "zarr" | "zarr2" | "zarr3" => {}
                 "icechunk" => kind = StoreKind::Icechunk,
-                other => return Err(Error::unsupported(format!("{other:?} in {text:?} is no known format"))),
+                other => return Err(Error::unsupported(format!("{other:?} in {text:?} is not a known format"))),
             }
             inner.push(trimmed(path.trim_start_matches('/')).to_owned());
         }
@@ -162,7 +162,7 @@ impl Address {
     }
 }
 
-/// Without closing slashes, the name of a document, and the slashes before that.
+/// Without trailing slashes, the name of a document, and the slashes before that.
 fn trimmed(path: &str) -> &str {
     let path = strip_slashes(path);
     match path.rsplit_once('/') {
@@ -171,7 +171,7 @@ fn trimmed(path: &str) -> &str {
     }
 }
 
-/// Without closing slashes, unless nothing else is left.
+/// Without trailing slashes, unless nothing else is left.
 fn strip_slashes(path: &str) -> &str {
     match path.trim_end_matches('/') {
         "" if path.starts_with('/') => "/",
@@ -191,7 +191,7 @@ fn bucket_and_path(rest: &str) -> Result<(String, String)> {
     bucket_and_key(&format!("{bucket}/{path}"))
 }
 
-/// The same, with nothing cut off: the path of an object, whatever it is called.
+/// The same, unchanged: the path of an object, whatever its name.
 fn bucket_and_key(rest: &str) -> Result<(String, String)> {
     let (bucket, path) = rest.split_once('/').unwrap_or((rest, ""));
     if bucket.is_empty() {
@@ -216,7 +216,7 @@ impl StorePlace {
                 let path = without_fragment(rest);
                 let path = path.strip_prefix("localhost").filter(|p| p.starts_with('/')).unwrap_or(path);
                 let decoded = percent_decode(path)
-                    .ok_or_else(|| Error::usage(format!("the path of {uri:?} is not Unicode")))?;
+                    .ok_or_else(|| Error::usage(format!("the path of {uri:?} is not UTF-8")))?;
                 Ok(Self::Local(PathBuf::from(trimmed(&decoded))))
             }
             "memory" => Ok(Self::Memory),
@@ -227,21 +227,21 @@ impl StorePlace {
             "az" | "azure" | "abfs" | "abfss" | "adl" => azure(rest, bucket_and_path),
             "http" | "https" => {
                 let mut url =
-                    Url::parse(uri).map_err(|e| Error::usage(format!("{uri:?} is not an address: {e}")))?;
+                    Url::parse(uri).map_err(|e| Error::usage(format!("{uri:?} is not a valid URL: {e}")))?;
                 url.set_fragment(None);
                 let path = trimmed(url.path()).to_owned();
                 url.set_path(&path);
                 Ok(hosted(&url).unwrap_or(Self::Http(url)))
             }
             s => Err(Error::unsupported(format!(
-                "{s}:// is no known kind of store; there are file, s3, gs, az, abfs(s), http(s), memory, zip+…, \
+                "{s}:// is not a known kind of store; known are file, s3, gs, az, abfs(s), http(s), memory, zip+…, \
                  reference+json, reference+parquet, icechunk+…, manifest+…"
             ))),
         }
     }
 
-    /// Where one object is, as a reference names it: nothing is cut off, a server stays a server, and a path of a file
-    /// is one. `None` for what is no address but a path from somewhere.
+    /// The location of one object, as named by a reference: nothing is cut off, a server stays a server, and a file
+    /// path is a file. `None` for a relative path.
     pub(super) fn of_object(uri: &str) -> Result<Option<Self>> {
         if let Some(path) = file_path(uri)? {
             return Ok(Some(Self::Local(path)));
@@ -257,17 +257,17 @@ impl StorePlace {
             "az" | "azure" | "abfs" | "abfss" | "adl" => azure(rest, bucket_and_key).map(Some),
             "http" | "https" => {
                 let mut url =
-                    Url::parse(uri).map_err(|e| Error::invalid(format!("{uri:?} is not an address: {e}")))?;
+                    Url::parse(uri).map_err(|e| Error::invalid(format!("{uri:?} is not a valid URL: {e}")))?;
                 url.set_fragment(None);
                 Ok(Some(Self::Http(url)))
             }
             s => Err(Error::unsupported(format!(
-                "{s}:// is nothing a reference can lead to; there are file, s3, gs, az, abfs(s), http(s)"
+                "{s}:// cannot be the target of a reference; allowed are file, s3, gs, az, abfs(s), http(s)"
             ))),
         }
     }
 
-    /// The folder that this lies in, and its name there; `None` at the root.
+    /// The parent folder, and the name in it; `None` at the root.
     pub(super) fn split(&self) -> Option<(Self, String)> {
         let cut = |path: &str| {
             let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
@@ -298,8 +298,8 @@ impl StorePlace {
         Some((place, name))
     }
 
-    /// The archive that the path names or leads through: where it lies, its name, and the path in it. `certain` if
-    /// it was said that the last part is one.
+    /// The archive that the path names or leads through: its location, its name, and the path in it. `certain` if the
+    /// last part is explicitly an archive.
     #[cfg(feature = "cloud")]
     pub(super) fn archive(&self, certain: bool) -> Option<(Self, String, String)> {
         let path = match self {
@@ -329,7 +329,7 @@ impl StorePlace {
 
 /// The path of `file:///p`, `file:/p`, `file://localhost/p` and `/p`; `None` for everything else.
 ///
-/// Percent signs are decoded only where no file has the name as it is written: few writers encode names.
+/// Percent-encoding is decoded only if no file has the literal name: few writers encode names.
 fn file_path(uri: &str) -> Result<Option<PathBuf>> {
     let rest = match uri.get(..5) {
         Some(scheme) if scheme.eq_ignore_ascii_case("file:") => uri.get(5..).unwrap_or_default(),
@@ -339,7 +339,7 @@ fn file_path(uri: &str) -> Result<Option<PathBuf>> {
     let path = if path.starts_with('/') { path } else { rest.strip_prefix("//").unwrap_or(rest) };
     if !path.starts_with('/') {
         return Err(Error::invalid(format!(
-            "{uri:?} is not the address of a file: it names no path from the root"
+            "{uri:?} is not a file URI: it has no absolute path"
         )));
     }
     let written = PathBuf::from(path);
@@ -371,8 +371,8 @@ fn azure(rest: &str, split: fn(&str) -> Result<(String, String)>) -> Result<Stor
     }
 }
 
-/// The bucket that an `https` address of a provider names. `None` for every other server, and for signed addresses
-/// of S3 and GCS, which hold for single objects.
+/// The bucket named by an `https` URL of a provider. `None` for every other server, and for signed S3 and GCS URLs,
+/// which are valid for single objects only.
 fn hosted(url: &Url) -> Option<StorePlace> {
     if url.scheme() != "https" || url.port().is_some() || !url.username().is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! ZIP archives on the way to a Zarr.
+//! Opening Zarrs in ZIP archives.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::store::Listing;
 use crate::store::StoreExt as _;
 use crate::store::zip::ZipStore;
 
-/// The archive that a path names or leads through, and the path in it. What exists as a folder is none.
+/// The archive that a path names or leads through, and the path in it. An existing folder is not one.
 pub(super) fn archive_in(path: &Path, certain: bool) -> Option<(PathBuf, String)> {
     let named =
         |p: &&Path| p.file_name().and_then(|n| n.to_str()).is_some_and(is_archive_name) && !p.is_dir();
@@ -20,7 +20,7 @@ pub(super) fn archive_in(path: &Path, certain: bool) -> Option<(PathBuf, String)
     Some((archive.to_owned(), inside.to_owned()))
 }
 
-/// Whether a file begins like a ZIP archive, or is called one.
+/// Whether a file starts like a ZIP archive, or has such a name.
 pub(super) fn is_archive(path: &Path) -> Result<bool> {
     use std::io::Read;
     let named = path.file_name().and_then(|n| n.to_str()).is_some_and(is_archive_name);
@@ -30,8 +30,7 @@ pub(super) fn is_archive(path: &Path) -> Result<bool> {
     Ok(named || start == b"PK\x03\x04" || start == b"PK\x05\x06")
 }
 
-/// Opens the archive called `name` in the folder `around`, at `inside` or, without that, at the folder the archive was
-/// made of.
+/// Opens the archive `name` in the folder `around`, at `inside` or, without that, at its top-level folder.
 pub(super) async fn open_zip(
     around: &StoreLocation,
     name: &str,
@@ -46,15 +45,15 @@ pub(super) async fn open_zip(
         store: Arc::new(zip),
     });
     if let Some(folder) = made_of {
-        // A node of the folder's own name is meant when that name is given.
+        // If the folder's own name is given, it may mean a node of that name.
         let below = found.spot.store.list(&format!("{folder}/{folder}")).await?;
         found.entered = (below == Listing::default()).then_some(folder);
     }
     Ok(Some(found))
 }
 
-/// Whether the only folder in an archive is the Zarr that was packed, and not a node of it: it is called like the
-/// archive, or like a Zarr.
+/// Whether the only folder in an archive is the packed Zarr, and not a node of it: it is named like the archive, or
+/// like a Zarr.
 fn is_made_of(archive: &str, folder: &str) -> bool {
     let stem = archive.rsplit_once('.').map_or(archive, |(stem, _)| stem);
     folder.ends_with(".zarr") || folder == stem || stem.strip_suffix(".zarr") == Some(folder)

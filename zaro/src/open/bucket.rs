@@ -1,4 +1,4 @@
-//! Buckets whose versions can be listed.
+//! Opening buckets for listing their versions.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub fn is_bucket(uri: &str) -> bool {
     Address::parse(uri).is_ok_and(|address| matches!(address.place, StorePlace::S3 { .. }))
 }
 
-/// Opens the bucket that `uri` leads into, for what concerns versions, and says the path in it.
+/// Opens the bucket of `uri`, for its versions, and returns the path in it.
 ///
 /// # Errors
 /// `Unsupported` for every other kind of address.
@@ -27,7 +27,7 @@ pub fn open_bucket(uri: &str, options: &StoreOptions) -> Result<(Arc<Bucket>, St
         }
         _ => {
             return Err(Error::unsupported(
-                "only buckets of S3 and its like keep versions that zaro can list",
+                "only versions in S3-compatible buckets can be listed",
             )
             .with_store(uri));
         }

@@ -1,4 +1,4 @@
-//! Stores at places.
+//! Connecting to the store at a location.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::store::wrap::log::LogStore;
 use crate::store::wrap::reopen::ReopenStore;
 use crate::store::{SharedStore, Store};
 
-/// A folder, with every access noted if the options have a log.
+/// A local folder, with all accesses logged if the options have a log.
 pub(super) fn folder(path: impl Into<PathBuf>, options: &StoreOptions) -> SharedStore {
     let store = Arc::new(LocalStore::new(path).durable(options.durable));
     match &options.log {
@@ -21,7 +21,7 @@ pub(super) fn folder(path: impl Into<PathBuf>, options: &StoreOptions) -> Shared
     }
 }
 
-/// The store at a remote place, with everything remote stores come with.
+/// The store at a remote location, with all wrappers of remote stores.
 #[cfg(feature = "cloud")]
 pub(super) fn connect(place: &StorePlace, options: &StoreOptions) -> Result<SharedStore> {
     let (place, options) = (place.clone(), options.clone());
@@ -57,7 +57,7 @@ pub(super) fn connect(_: &StorePlace, _: &StoreOptions) -> Result<SharedStore> {
     Err(Error::unsupported("this zaro was built without remote stores (feature `cloud`)"))
 }
 
-/// A remote store as users get it: `cache(gather(coalesce(retry(limit(log(store))))))`.
+/// A remote store with its wrappers: `cache(gather(coalesce(retry(limit(log(store))))))`.
 pub fn wrapped(store: Arc<dyn Store>, host: &str, options: &StoreOptions) -> SharedStore {
     use crate::store::wrap::{cache, coalesce, gather, limit, retry};
     let mut store = store;

@@ -1,4 +1,4 @@
-//! What a file or folder turns out to hold that is not plainly a Zarr.
+//! Detects what a file or folder contains if it is not a plain Zarr.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use crate::store::{ByteRange, SharedStore, StoreExt as _};
 /// The first bytes of every file of an Icechunk repository.
 const ICECHUNK: &[u8] = b"ICE\xF0\x9F\xA7\x8ACHUNK";
 
-/// What a folder holds besides, or instead of, a Zarr.
+/// What a folder contains besides, or instead of, a Zarr.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Holds {
     Parquet,
     Icechunk,
 }
 
-/// The same spot, so that looking at it is not taken down in the log of requests.
+/// The same location without the request log, so that detection is not logged.
 pub(super) fn unlogged(spot: &StoreLocation) -> StoreLocation {
     match &spot.place {
         Some(StorePlace::Local(path)) => {
@@ -29,12 +29,12 @@ pub(super) fn unlogged(spot: &StoreLocation) -> StoreLocation {
     }
 }
 
-/// Whether the folder that `store` begins at holds references in Parquet or an Icechunk repository.
+/// Whether the root of `store` contains references in Parquet or an Icechunk repository.
 pub(super) async fn holds_references(store: &SharedStore) -> Result<bool> {
     Ok(folder(store).await?.is_some())
 }
 
-/// What the folder that `store` begins at holds.
+/// What the root of `store` contains.
 pub(super) async fn folder(store: &SharedStore) -> Result<Option<Holds>> {
     if store.exists("zarr.json").await? {
         return Ok(None);
@@ -48,14 +48,14 @@ pub(super) async fn folder(store: &SharedStore) -> Result<Option<Holds>> {
     Ok(icechunk_here(store).await?.then_some(Holds::Icechunk))
 }
 
-/// Whether an Icechunk repository begins at the root of `store`.
+/// Whether the root of `store` is an Icechunk repository.
 pub(super) async fn icechunk_here(store: &SharedStore) -> Result<bool> {
     let size = store.size("repo").await.or_else(refused)?;
     if size.is_some_and(|n| n > 39) {
         let start = store.get("repo", Some(ByteRange::span(0, 12))).await?;
         return Ok(start.is_some_and(|b| *b == *ICECHUNK));
     }
-    // The first edition has a file a branch.
+    // Format version 1 has a file per branch.
     if store.get("refs/branch.main/ref.json", None).await.or_else(refused)?.is_some() {
         return Ok(true);
     }
@@ -66,32 +66,32 @@ pub(super) async fn icechunk_here(store: &SharedStore) -> Result<bool> {
     }
 }
 
-/// A server that refuses what it does not have has nothing.
+/// A server that refuses missing keys has nothing there.
 fn refused<T>(e: Error) -> Result<Option<T>> {
     if e.kind() == ErrorKind::NotPermitted { Ok(None) } else { Err(e) }
 }
 
-/// What to say of a file that is no Zarr, and what helps.
+/// The error for a file that is not a Zarr, with a hint.
 pub(super) async fn no_zarr(spot: &StoreLocation) -> Result<Error> {
     let spot = unlogged(spot);
     let size = spot.store.size(&spot.path).await?.unwrap_or(0).min(8);
     let start = spot.store.get(&spot.path, Some(ByteRange::span(0, size))).await?.unwrap_or_default();
     Ok(Error::unsupported(match &*start {
         [b'C', b'D', b'F', 1 | 2 | 5, ..] | [0x89, b'H', b'D', b'F', ..] => {
-            "this is a NetCDF or HDF5 file, no Zarr; make references to it with kerchunk or VirtualiZarr, and open those"
+            "this is a NetCDF or HDF5 file, not a Zarr; create references to it with kerchunk or VirtualiZarr, and open those"
         }
         [b'G', b'R', b'I', b'B', ..] => {
-            "this is a GRIB file, no Zarr; make references to it with kerchunk, and open those"
+            "this is a GRIB file, not a Zarr; create references to it with kerchunk, and open those"
         }
         [b'I', b'I', 42 | 43, 0, ..] | [b'M', b'M', 0, 42 | 43, ..] => {
-            let convert = Hint::operation("image convert", "makes an OME-Zarr of it");
-            return Ok(Error::unsupported("this is a TIFF file, no Zarr").or_hint(convert));
+            let convert = Hint::operation("image convert", "converts it to OME-Zarr");
+            return Ok(Error::unsupported("this is a TIFF file, not a Zarr").or_hint(convert));
         }
-        _ => "a file, but neither a ZIP archive nor references; a Zarr is a folder or one of these",
+        _ => "this file is neither a ZIP archive nor references; a Zarr is a folder or one of these",
     }))
 }
 
-/// Whether a file begins as a JSON object does, or as what may hold one.
+/// Whether a file starts like a JSON object, or like a compressed one.
 pub(super) async fn begins_as_document(spot: &StoreLocation) -> Result<bool> {
     let spot = unlogged(spot);
     let Some(size) = spot.store.size(&spot.path).await? else { return Ok(true) };

@@ -1,4 +1,4 @@
-//! One version of a Zarr, opened by its manifest.
+//! Opening one version of a Zarr from its manifest.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::store::SharedStore;
 use crate::store::StoreExt as _;
 use crate::store::options::StoreOptions;
 
-/// Everything lies in one store, and addresses are keys of it.
+/// All objects are in one store, and addresses are its keys.
 #[derive(Debug)]
 struct OneStore(SharedStore);
 
@@ -27,24 +27,24 @@ impl Targets for OneStore {
     }
 }
 
-/// The manifest at `uri`: a file, or an object of a store.
+/// Reads the manifest at `uri`: a file, or an object of a store.
 pub async fn read_manifest(uri: &str, options: &StoreOptions) -> Result<Manifest> {
     let path = uri.strip_prefix("file://").unwrap_or(uri);
     if !path.contains("://") {
         let path = Path::new(path);
         let place = |e: Error| e.with_store(path.display());
         if path.is_dir() {
-            return Err(place(Error::usage("a folder, where the file of a manifest was expected")));
+            return Err(place(Error::usage("this is a folder; a manifest is a file")));
         }
         return parse(std::fs::File::open(path).map_err(|e| place(e.into()))?).map_err(place);
     }
     let (folder, name) = uri.rsplit_once('/').unwrap_or(("", uri));
     let text = super::open_store(folder, options).await?.get(name, None).await?;
-    let text = text.ok_or_else(|| Error::not_found("there is no such manifest").with_store(uri))?;
+    let text = text.ok_or_else(|| Error::not_found("no such manifest").with_store(uri))?;
     parse(text.as_ref()).map_err(|e| e.with_store(uri))
 }
 
-/// The version that the manifest at `spot` names. Its objects are at `objects`, or where they follow from the place
+/// The version described by the manifest at `spot`. Its objects are at `objects`, or at the location derived from that
 /// of the manifest.
 pub(super) async fn open(
     name: &str,
@@ -53,16 +53,16 @@ pub(super) async fn open(
     options: &SourceOptions,
 ) -> Result<ReferenceStore> {
     let near = options.for_uri(name)?;
-    // A place that was taken for a folder is taken for an object of the folder above it.
+    // A location taken for a folder is an object of its parent.
     let spot = match &spot.place {
         Some(place) if spot.path.is_empty() => match place.split() {
             Some((above, file)) => StoreLocation { path: file, ..StoreLocation::at(above, &near)? },
-            None => return Err(Error::usage("this is no place of a manifest").with_store(name)),
+            None => return Err(Error::usage("a manifest cannot be here").with_store(name)),
         },
         _ => spot.clone(),
     };
     let text = spot.store.get(&spot.path, None).await?;
-    let text = text.ok_or_else(|| Error::not_found("there is no such manifest").with_store(name))?;
+    let text = text.ok_or_else(|| Error::not_found("no such manifest").with_store(name))?;
     let manifest = parse(&*text).map_err(|e| e.with_store(name))?;
     drop(text);
     let objects = match objects {
@@ -79,7 +79,7 @@ pub(super) async fn open(
     Ok(ReferenceStore::new(name, Arc::new(map), Arc::new(OneStore(objects.rooted()?))))
 }
 
-/// Where the objects are, by where the manifest is.
+/// The location of the objects, derived from that of the manifest.
 fn beside(
     name: &str,
     spot: &StoreLocation,
@@ -87,8 +87,8 @@ fn beside(
     options: &StoreOptions,
 ) -> Result<StoreLocation> {
     let unknown = || {
-        let what = "where the objects of this manifest are does not follow from where it is";
-        Error::usage(what).with_hint("objects", "names the place").with_store(name)
+        let what = "the location of this manifest's objects cannot be derived from its own";
+        Error::usage(what).with_hint("objects", "sets it").with_store(name)
     };
     let below = |folder: &str| match (folder.is_empty(), spot.path.as_str()) {
         (true, path) => path.to_owned(),

@@ -1,7 +1,7 @@
-//! From an address to a store.
+//! Opening: from an address to a store or a Zarr.
 //!
-//! The one place that knows every kind of store. [`open_store`] takes what people have at hand: a path, a URI, an
-//! address copied from a browser or a viewer.
+//! The only module that knows every kind of store. [`open_store`] accepts a path, a URI, or an address copied from a
+//! browser or a viewer.
 
 mod address;
 mod archive;
@@ -49,14 +49,14 @@ use crate::suggest;
 
 /// Opens the Zarr that `uri` names; see [`open_store`] for what that can be.
 ///
-/// Where that is the only folder of an archive, which [`open_store`] enters by itself, paths of nodes may begin with the
-/// folder's name: it is what people see when they list the archive. A remote folder that is no Zarr is looked at once
-/// more: it may hold references in Parquet or an Icechunk repository, or be a document of references.
+/// If [`open_store`] enters the only folder of an archive by itself, paths of nodes may begin with the folder's name:
+/// it is what people see when they list the archive. A remote folder that is not a Zarr is checked again: it may
+/// contain references in Parquet or an Icechunk repository, or be a document of references.
 pub async fn open(uri: &str, options: &OpenOptions) -> Result<Zarr> {
     open_with(uri, &SourceOptions::from(&options.store), options).await
 }
 
-/// The same, reached as `source` says; of the store options among `options` only the context is used.
+/// The same, with `source` for reaching the store; of the store options in `options` only the context is used.
 pub async fn open_with(uri: &str, source: &SourceOptions, options: &OpenOptions) -> Result<Zarr> {
     let address = Address::parse(uri)?;
     let (found, reference) = locate(&address, source).await?;
@@ -82,7 +82,7 @@ pub async fn open_with(uri: &str, source: &SourceOptions, options: &OpenOptions)
     }
 }
 
-/// The Zarr that references make up.
+/// Opens the Zarr that references describe.
 async fn referenced(
     found: &OpenedStore,
     store: ReferenceStore,
@@ -92,14 +92,14 @@ async fn referenced(
     let (store, noun) = reference::shared(store);
     let zarr = Zarr::from_store(found.within(store)?, options.clone()).await?;
     if !zarr.has_root() && zarr.store().list("").await? == Listing::default() && found.beyond.is_empty() {
-        return Err(Error::not_found(format!("this is {noun} with nothing in it yet")).with_store(uri));
+        return Err(Error::not_found(format!("this is {noun} that is still empty")).with_store(uri));
     }
     Ok(zarr.of_references())
 }
 
-/// Tells a file or folder that is missing from one that holds no Zarr.
+/// Distinguishes a missing file or folder from one without a Zarr.
 fn check_exists(path: &Path) -> Result<()> {
-    /// More names in a folder than this are not looked at.
+    /// No more names in a folder than this are compared.
     const MOST: usize = 10_000;
     if path.as_os_str().is_empty() || path.symlink_metadata().is_ok() {
         return Ok(());
@@ -132,25 +132,25 @@ fn check_exists(path: &Path) -> Result<()> {
     Err(Error::not_found(what).with_store(path.display()))
 }
 
-/// Opens the store that `uri` names, rooted where it points to.
+/// Opens the store at `uri`, rooted there.
 ///
 /// A path, `file://`, `s3://bucket/prefix`, `gs://`, `az://container/prefix`, `abfs(s)://container@account…/prefix`,
 /// `http(s)://` or `memory:`. A `.zip` or `.ozx` on the way is opened in place, local or remote; `zip://` and
-/// `zip+https://` (or any other scheme) say that something is an archive whatever its name. `https` addresses of S3,
-/// GCS and Azure become those stores, so that they can be listed. Closing slashes, fragments, the name of a metadata
-/// document at the end, and the prefixes and suffixes of viewers (`zarr://…`, `…|zarr3:`) are cut off.
+/// `zip+https://` (or any other scheme) declare an archive whatever its name. `https` URLs of S3, GCS and Azure become
+/// those stores, so that they can be listed. Trailing slashes, fragments, the name of a metadata document at the end,
+/// and the prefixes and suffixes of viewers (`zarr://…`, `…|zarr3:`) are removed.
 ///
-/// Reference stores are known by what they hold, and by `reference+json://`, `reference+parquet://`,
+/// Reference stores are detected by their content, and by `reference+json://`, `reference+parquet://`,
 /// `virtualizarr://`, `kerchunk://`, `reference://::URL`, `icechunk://`, `icechunk+s3://…`, `manifest+URI` before the
 /// address.
 ///
-/// Nothing is asked of a remote store, except for an archive and for what is called `.json` (also `.gz`, `.zst`), which
-/// may be a document of references. A remote store comes with repetition of failed requests, a limit per host, a cache
-/// and joined ranges, as the options say. Files come with the log only, if there is one.
+/// No request is sent to a remote store, except for an archive and for names ending in `.json` (also `.gz`, `.zst`),
+/// which may be documents of references. A remote store comes with retries, a limit per host, a cache and coalesced
+/// ranges, according to the options. Local stores only have the log, if there is one.
 ///
 /// # Errors
-/// `Usage` for what is no address; `Unsupported` for kinds of store that are not known; `NotFound` for an archive
-/// that does not exist.
+/// `Usage` for an invalid address; `Unsupported` for an unknown kind of store; `NotFound` for an archive that does not
+/// exist.
 pub async fn open_store(uri: &str, options: impl Into<SourceOptions>) -> Result<SharedStore> {
     let (found, reference) = locate(&Address::parse(uri)?, &options.into()).await?;
     match reference {
@@ -159,8 +159,7 @@ pub async fn open_store(uri: &str, options: impl Into<SourceOptions>) -> Result<
     }
 }
 
-/// Opens the archive that `uri` names, as the entries are in it; `None` if it names something else, or something in an
-/// archive.
+/// Opens the archive at `uri`, with the entries as they are; `None` if it is something else, or inside an archive.
 pub async fn open_archive(uri: &str, options: &StoreOptions) -> Result<Option<ZipStore>> {
     let address = Address::parse(uri)?;
     let options = options.for_uri(&address.text)?;
@@ -187,10 +186,10 @@ pub async fn open_archive(uri: &str, options: &StoreOptions) -> Result<Option<Zi
     ZipStore::open(StoreLocation::at(folder, &options)?.store, &name).await
 }
 
-/// Opens the reference store that `uri` names: its map can be asked where bytes lie, and its targets how to get there.
+/// Opens the reference store at `uri`: its map tells where bytes are stored, and its targets how to get there.
 ///
 /// # Errors
-/// `NotFound` if what is there is no reference store; otherwise as [`open_store`].
+/// `NotFound` if it is not a reference store; otherwise as [`open_store`].
 #[cfg(feature = "references")]
 pub async fn open_references(uri: &str, options: impl Into<SourceOptions>) -> Result<ReferenceStore> {
     let options = &options.into();
@@ -210,7 +209,7 @@ pub async fn open_references(uri: &str, options: impl Into<SourceOptions>) -> Re
             }
         }
     };
-    other.ok_or_else(|| Error::not_found("this is no reference store").with_store(uri))
+    other.ok_or_else(|| Error::not_found("this is not a reference store").with_store(uri))
 }
 
 /// What an address leads to.
@@ -218,11 +217,11 @@ pub async fn open_references(uri: &str, options: impl Into<SourceOptions>) -> Re
 struct OpenedStore {
     /// The folder, or the object.
     spot: StoreLocation,
-    /// Whether it is an object, and no archive.
+    /// Whether it is an object, and not an archive.
     file: bool,
-    /// What of the path lies beyond that object.
+    /// The part of the path beyond that object.
     beyond: String,
-    /// The folder of an archive that was entered without being asked for.
+    /// The folder of an archive that was entered automatically.
     entered: Option<String>,
 }
 
@@ -231,12 +230,12 @@ impl OpenedStore {
         Self { spot, file: false, beyond: String::new(), entered: None }
     }
 
-    /// Whether all that can be known of it without reading a Zarr is known.
+    /// Whether the kind of store is known without reading a Zarr.
     fn is_settled(&self) -> bool {
         !self.spot.remote || self.spot.place.is_none()
     }
 
-    /// The part of a store that is meant.
+    /// The addressed part of a store.
     fn within(&self, store: SharedStore) -> Result<SharedStore> {
         if self.beyond.is_empty() {
             return Ok(store);
@@ -245,7 +244,7 @@ impl OpenedStore {
     }
 }
 
-/// What the address leads to, and the reference store that it is, if it is known to be one.
+/// What the address leads to, and the reference store, if it is known to be one.
 async fn locate(address: &Address, options: &SourceOptions) -> Result<(OpenedStore, Option<ReferenceStore>)> {
     tracing::debug!(target: "zaro::open", address = &*redacted(&address.text), "open");
     let found = find(address, &options.for_uri(&address.text)?).await?;
@@ -253,7 +252,7 @@ async fn locate(address: &Address, options: &SourceOptions) -> Result<(OpenedSto
     Ok((found, reference))
 }
 
-/// What the address leads to, as far as names tell, and files on this machine.
+/// What the address leads to, as far as names and local files tell.
 async fn find(address: &Address, options: &StoreOptions) -> Result<OpenedStore> {
     match &address.place {
         StorePlace::Local(path) => open_local(path, address, options).await,
@@ -270,10 +269,10 @@ async fn find(address: &Address, options: &StoreOptions) -> Result<OpenedStore> 
     }
 }
 
-/// Opens the store that `uri` names for writing. It need not exist.
+/// Opens the store at `uri` for writing. It need not exist.
 ///
-/// A path, `file://`, `s3://`, `gs://`, `az://` or `abfs(s)://`, `memory:`; or a local `.zip` or `.ozx` that does not exist,
-/// which is there when [`Store::finish`](crate::store::Store::finish) was called. Whether writing is permitted shows when it is tried.
+/// A path, `file://`, `s3://`, `gs://`, `az://` or `abfs(s)://`, `memory:`; or a new local `.zip` or `.ozx`, which
+/// appears after [`Store::finish`](crate::store::Store::finish). Permissions are checked on the first write.
 ///
 /// # Errors
 /// `Unsupported` for web servers and remote archives; `NotPermitted` for an archive that exists; otherwise as
@@ -304,9 +303,9 @@ pub async fn open_store_for_writing(uri: &str, options: &StoreOptions) -> Result
     rooted(store, &address.inner)
 }
 
-/// Fails if a store is known to hold references or a repository: a Zarr that is made in it would hide all they have.
+/// Fails if a store is known to contain references or a repository: a new Zarr in it would hide them.
 pub async fn refuse_references(store: &SharedStore) -> Result<()> {
-    // Who cannot tell has nothing that a Zarr would hide.
+    // If detection fails, there is nothing that a Zarr would hide.
     match look::holds_references(store).await.unwrap_or(false) {
         true => {
             Err(Error::unsupported("this is a reference store or a repository, which cannot be written to")
@@ -316,7 +315,7 @@ pub async fn refuse_references(store: &SharedStore) -> Result<()> {
     }
 }
 
-/// How an archive that is called `.ozx` is written: as the rules for these have it.
+/// The form in which an `.ozx` archive is written, according to its specification.
 fn ozx_form() -> ZipForm {
     #[cfg(feature = "image")]
     return crate::image::ozx::form();
@@ -324,12 +323,12 @@ fn ozx_form() -> ZipForm {
     ZipForm::default()
 }
 
-/// What lies below `path` in `store`, as a store.
+/// The part of `store` below `path`, as a store.
 fn rooted(store: SharedStore, path: &str) -> Result<SharedStore> {
     if path.is_empty() { Ok(store) } else { Ok(Arc::new(PrefixStore::new(store, path)?)) }
 }
 
-/// Two paths, either of which may be empty.
+/// Joins two paths, either of which may be empty.
 fn joined(outer: &str, inner: &str) -> String {
     match (outer.is_empty(), inner.is_empty()) {
         (_, true) => outer.to_owned(),
@@ -357,7 +356,7 @@ async fn open_local(path: &Path, address: &Address, options: &StoreOptions) -> R
     }
     let name = outside.file_name().and_then(|n| n.to_str());
     let Some(name) = name.map(str::to_owned) else {
-        return Err(Error::usage(format!("{} has no name that can be a key", outside.display())));
+        return Err(Error::usage(format!("the name of {} cannot be a key", outside.display())));
     };
     let parent =
         outside.parent().filter(|p| !p.as_os_str().is_empty()).map_or(PathBuf::from("."), Path::to_owned);
@@ -376,13 +375,13 @@ async fn open_local(path: &Path, address: &Address, options: &StoreOptions) -> R
 
 #[cfg(feature = "cloud")]
 async fn open_remote(place: &StorePlace, address: &Address, options: &StoreOptions) -> Result<OpenedStore> {
-    // Where an archive may lie on the way: `a/b.zip/c` is the entries below `c` of `b.zip` in `a`.
+    // An archive on the way: `a/b.zip/c` is the entries below `c` of `b.zip` in `a`.
     if let Some((folder, name, inside)) = place.archive(address.zip) {
         let spot = StoreLocation::at(folder, options)?;
         match open_zip(&spot, &name, &joined(&inside, &address.inner)).await {
             Ok(Some(found)) => return Ok(found),
             Ok(None) if address.zip => return Err(Error::not_found(format!("there is no archive {name}"))),
-            // A folder may be called like an archive.
+            // A folder may be named like an archive.
             Ok(None) => {}
             Err(e) => return Err(e),
         }
@@ -390,18 +389,18 @@ async fn open_remote(place: &StorePlace, address: &Address, options: &StoreOptio
     Ok(OpenedStore::folder(StoreLocation::at(place.clone(), options)?.child(&address.inner)))
 }
 
-/// The store at a remote place that can be written to.
+/// The writable store at a remote location.
 #[cfg(feature = "cloud")]
 fn writable_remote(place: &StorePlace, address: &Address, options: &StoreOptions) -> Result<SharedStore> {
     if let Some((_, name, _)) = place.archive(address.zip) {
         return Err(Error::unsupported(format!(
-            "{name} would be a remote archive, which cannot be written; make it here and copy it there"
+            "{name} would be a remote archive, which cannot be written; create it locally and upload it"
         )));
     }
     if let StorePlace::Http(url) = place {
-        return Err(Error::unsupported("web servers cannot be written to").with_store(url));
+        return Err(Error::unsupported("web servers are read-only").with_store(url));
     }
-    // What is held may be old by now, and whoever changes something has to see what others did.
+    // Cached responses may be outdated, and a writer has to see the changes of others.
     let mut options = options.clone();
     options.cache = false;
     connect(place, &options)

@@ -1,4 +1,4 @@
-//! Reference stores without the feature `references`: known when they are met, and not opened.
+//! Stand-in for reference stores without the feature `references`: detected, but not opened.
 
 use super::address::{Address, StoreKind};
 use super::look::{begins_as_document, folder, no_zarr};
@@ -6,7 +6,7 @@ use super::{OpenedStore, SourceOptions};
 use crate::error::{Error, Result};
 use crate::store::SharedStore;
 
-/// There is none.
+/// Never constructed.
 #[derive(Debug)]
 pub(super) enum ReferenceStore {}
 

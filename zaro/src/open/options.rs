@@ -1,4 +1,4 @@
-//! How to get from an address to a store, whatever kind it is of.
+//! Options for getting from an address to a store of any kind.
 
 use crate::error::Result;
 #[cfg(feature = "references")]
@@ -7,45 +7,46 @@ use crate::reference::ReferenceOptions;
 use crate::reference::icechunk::Version;
 use crate::store::options::StoreOptions;
 
-/// How to reach what an address names: [`StoreOptions`] are enough for a plain store; the rest is for those whose bytes lie
-/// elsewhere, and means nothing to others.
+/// How to reach what an address names: [`StoreOptions`] are enough for a plain store; the rest is for stores whose
+/// bytes are elsewhere, and has no effect on others.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct SourceOptions {
-    /// How to reach the store itself, and those it leads to.
+    /// How to reach the store itself, and its targets.
     pub store: StoreOptions,
-    /// Where references lead.
+    /// Options for references.
     #[cfg(feature = "references")]
     pub references: ReferenceOptions,
-    /// The branch, tag or snapshot of an Icechunk repository: the branch `main`. Of anything else it is an error.
+    /// The branch, tag or snapshot of an Icechunk repository; the branch `main` by default. An error for any other kind
+    /// of store.
     #[cfg(feature = "references")]
     pub version: Option<Version>,
-    /// Where the objects of a manifest are, unless it follows from where the manifest is.
+    /// Location of the objects of a manifest, if it cannot be derived from that of the manifest.
     pub objects: Option<String>,
 }
 
 impl SourceOptions {
-    /// With what is said of references.
+    /// Sets the options for references.
     #[cfg(feature = "references")]
     #[must_use]
     pub fn with_references(self, references: ReferenceOptions) -> Self {
         Self { references, ..self }
     }
 
-    /// With this branch, tag or snapshot of an Icechunk repository.
+    /// Sets the branch, tag or snapshot of an Icechunk repository.
     #[cfg(feature = "references")]
     #[must_use]
     pub fn with_version(self, version: Version) -> Self {
         Self { version: Some(version), ..self }
     }
 
-    /// With the place of the objects of a manifest.
+    /// Sets the location of the objects of a manifest.
     #[must_use]
     pub fn with_objects(self, objects: impl Into<String>) -> Self {
         Self { objects: Some(objects.into()), ..self }
     }
 
-    /// How to reach the store at `uri`.
+    /// The options for the store at `uri`.
     pub(super) fn for_uri(&self, uri: &str) -> Result<StoreOptions> {
         self.store.for_uri(uri)
     }

@@ -1,4 +1,4 @@
-//! Reference stores: how they are told from plain ones, and opened.
+//! Detecting and opening reference stores.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use crate::reference::icechunk::Repository;
 use crate::reference::{SharedMap, json};
 use crate::store::{SharedStore, StoreExt as _};
 
-/// Names of JSON documents, which may be references.
+/// Suffixes of JSON documents, which may be references.
 const JSON_NAMES: [&str; 5] = [".json", ".json.gz", ".json.zst", ".json.zstd", ".json.gzip"];
 
-/// The reference store that was found; `None` if what was found is none, as far as it is known.
+/// Opens a reference store; `None` if it is not known to be one.
 pub(super) async fn open(
     found: &OpenedStore,
     address: &Address,
@@ -44,7 +44,7 @@ pub(super) async fn open(
         }
         return opening.certain_json(spot, address).await.map(Some);
     }
-    // What lies in an archive or on this machine is looked at; elsewhere, only what is called so.
+    // Archives and local files are inspected; elsewhere, only names with such a suffix.
     if !spot.remote || spot.place.is_none() {
         let spot = &unlogged(spot);
         if !spot.path.is_empty() && spot.place.is_none() && spot.store.exists(&spot.path).await? {
@@ -73,7 +73,7 @@ pub(super) async fn open(
     }
 }
 
-/// What a remote folder turns out to be that is no Zarr; `None` if it is nothing that is known.
+/// Checks again what a remote folder without a Zarr is; `None` if it is nothing known.
 pub(super) async fn second_look(
     found: &OpenedStore,
     address: &Address,
@@ -85,7 +85,7 @@ pub(super) async fn second_look(
         return opening.icechunk(spot).await.map(Some);
     }
     if is_named_json(spot, address) {
-        // It was looked for already.
+        // Already checked.
         return Ok(None);
     }
     match opening.json(spot).await {
@@ -95,7 +95,7 @@ pub(super) async fn second_look(
     }
 }
 
-/// The folder that is known to hold references in Parquet.
+/// Opens a folder that is known to contain references in Parquet.
 pub(super) async fn parquet(
     found: &OpenedStore,
     address: &Address,
@@ -104,7 +104,7 @@ pub(super) async fn parquet(
     Opening { name: &address.text, options }.parquet(&found.spot).await
 }
 
-/// Whether the name at the end of the address is that of a JSON document.
+/// Whether the address ends with the name of a JSON document.
 fn is_named_json(spot: &StoreLocation, address: &Address) -> bool {
     let path = match &spot.place {
         _ if !spot.path.is_empty() => spot.path.clone(),
@@ -115,36 +115,36 @@ fn is_named_json(spot: &StoreLocation, address: &Address) -> bool {
     JSON_NAMES.iter().any(|end| path.ends_with(end))
 }
 
-/// It as a store like any other, and what it is called.
+/// As a plain store, with a noun for messages.
 pub(super) fn shared(store: ReferenceStore) -> (SharedStore, &'static str) {
     let noun = store.map().noun();
     (Arc::new(store), noun)
 }
 
-/// What opening a reference store needs to know.
+/// The parameters for opening a reference store.
 struct Opening<'a> {
-    /// The address, as errors name it.
+    /// The address, for errors.
     name: &'a str,
-    /// The options as the caller gave them: each target takes those for itself.
+    /// The caller's options: each target uses those for its own address.
     options: &'a SourceOptions,
 }
 
 impl Opening<'_> {
-    /// Refuses options that mean something to Icechunk repositories only: what was asked for is not what would be read.
+    /// Refuses options that apply to Icechunk repositories only: otherwise something else would be read than requested.
     fn no_version(&self) -> Result<()> {
         if self.options.version.is_none() {
             return Ok(());
         }
-        let what = "branches, tags and snapshots are of Icechunk repositories, and this is none";
+        let what = "branches, tags and snapshots exist only in Icechunk repositories, and this is not one";
         Err(Error::usage(what).with_store(self.name))
     }
 
     fn none(&self) -> Error {
-        Error::not_found("there are no references here, neither a JSON document nor a folder of Parquet")
+        Error::not_found("no references found here, neither a JSON document nor a folder of Parquet")
             .with_store(self.name)
     }
 
-    /// A map, with its targets from where `base` is on.
+    /// A map, with targets relative to `base`.
     async fn store(&self, map: SharedMap, base: StoreLocation) -> Result<ReferenceStore> {
         Ok(ReferenceStore::new(self.name, map, self.targets(base).await?))
     }
@@ -181,21 +181,21 @@ impl Opening<'_> {
         let repository =
             Repository::open(spot.rooted()?, &version).await?.with_context(&self.options.store.context);
         let options = self.with_containers(&repository).await?;
-        // Its own chunks are its own, whatever root is named.
+        // Its own chunks stay its own, whatever root is named.
         let targets = AnyTargets::new(spot.clone(), false, spot.remote, &options);
         Ok(ReferenceStore::new(self.name, Arc::new(repository), Arc::new(targets)))
     }
 
-    /// The options, with what a repository says of the places of its virtual chunks where the caller says nothing.
+    /// The options, completed by the repository's settings for its virtual chunks where the caller sets nothing.
     ///
-    /// A repository may be anybody's: it may name a server only for requests that are not signed, and what costs money
-    /// is the caller's to say.
+    /// A repository may be anybody's: it may name a server only for unsigned requests, and only the caller may agree to
+    /// costs.
     async fn with_containers(&self, repository: &Repository) -> Result<SourceOptions> {
         let mut options = self.options.clone();
-        // Settings that cannot be had may hold nothing that is needed; if they do, the chunk in question says so.
+        // Settings that cannot be read may not be needed; if they are, reading the chunk reports an error.
         for container in repository.containers().await.unwrap_or_default() {
             let prefix = &container.url_prefix;
-            // A prefix with more in it could pass for an option of its own.
+            // A prefix with other characters could pass for an option of its own.
             let plain = prefix.strip_prefix("s3://").is_some_and(|p| !p.contains([':', '=']));
             let said = self.options.for_uri(prefix)?;
             let value =
@@ -208,7 +208,7 @@ impl Opening<'_> {
             ];
             for (name, value) in settings {
                 if let Some(value) = value.filter(|_| plain) {
-                    // What makes no sense is as good as unsaid.
+                    // Invalid settings are ignored.
                     let _ = options.store.add_override(&format!("{prefix}:{name}={value}"));
                 }
             }
@@ -228,18 +228,18 @@ impl Opening<'_> {
         }
     }
 
-    /// The document at `spot`, which must be there.
+    /// The document at `spot`, which must exist.
     async fn certain_json(&self, spot: &StoreLocation, address: &Address) -> Result<ReferenceStore> {
         match self.json(spot).await? {
             Some(store) => Ok(store),
             None if address.kind == StoreKind::Any => Err(self.none()),
-            None => Err(Error::not_found("there is no such document").with_store(self.name)),
+            None => Err(Error::not_found("no such document").with_store(self.name)),
         }
     }
 
-    /// The document at `spot`; `None` if there is none.
+    /// The document at `spot`; `None` if it does not exist.
     async fn json(&self, spot: &StoreLocation) -> Result<Option<ReferenceStore>> {
-        // A place that was taken for a folder is taken for an object of the folder above it.
+        // A location taken for a folder is an object of its parent.
         let spot = match &spot.place {
             Some(place) if spot.path.is_empty() => match place.split() {
                 Some((above, name)) => {
@@ -260,9 +260,9 @@ impl Opening<'_> {
     }
 }
 
-/// The map of Kerchunk's Parquet: `store` begins at the folder with `.zmetadata`.
+/// The map of Kerchunk's Parquet: the root of `store` has the `.zmetadata`.
 ///
-/// Relative addresses are those of `Remote::near`: from the folder, from what it lies in, from the array's folder.
+/// Relative addresses are tried as in `Remote::near`: from the folder, its parent, and the array's folder.
 async fn parquet_map(store: &SharedStore, context: &Context) -> Result<SharedMap> {
     #[cfg(feature = "parquet")]
     return crate::reference::parquet::open(Arc::clone(store), context).await;

@@ -1,4 +1,4 @@
-//! Where something was found: a path in a store, and where that store's root is.
+//! A location found by an address: a path in a store, and the location of the store's root.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ pub(super) struct StoreLocation {
     pub(super) store: SharedStore,
     /// Its path in the store; `""` for the store's root.
     pub(super) path: String,
-    /// Where the store's root is; `None` inside an archive.
+    /// The location of the store's root; `None` inside an archive.
     pub(super) place: Option<StorePlace>,
-    /// Whether what lies here came from somewhere else, and must not reach for local files.
+    /// Whether the content is from elsewhere, and must not access local files.
     pub(super) remote: bool,
 }
 
 impl StoreLocation {
-    /// A place, reached with these options.
+    /// A location, reached with these options.
     pub(super) fn at(place: StorePlace, options: &StoreOptions) -> Result<Self> {
         let (store, remote) = match &place {
             StorePlace::Local(path) => (folder(path, options), false),
@@ -32,7 +32,7 @@ impl StoreLocation {
         Ok(Self { store, path: String::new(), place: Some(place), remote })
     }
 
-    /// The store that begins here.
+    /// The store rooted here.
     pub(super) fn rooted(&self) -> Result<SharedStore> {
         if self.path.is_empty() {
             return Ok(Arc::clone(&self.store));
@@ -40,11 +40,11 @@ impl StoreLocation {
         Ok(Arc::new(PrefixStore::new(Arc::clone(&self.store), &self.path)?))
     }
 
-    /// The folder around this; `None` at the top of an archive or bucket.
+    /// The parent folder; `None` at the top of an archive or bucket.
     pub(super) fn above(&self, options: &StoreOptions) -> Option<Self> {
         if self.path.is_empty() {
             let place = match self.place.as_ref()? {
-                // A relative path has a folder above it, too.
+                // A relative path has a parent, too.
                 StorePlace::Local(path) => {
                     StorePlace::Local(std::path::absolute(path).ok()?.parent()?.to_owned())
                 }
@@ -56,7 +56,7 @@ impl StoreLocation {
         Some(Self { path: folder.to_owned(), ..self.clone() })
     }
 
-    /// What the relative path `path` leads to from here.
+    /// Resolves the relative path `path` from here.
     pub(super) fn below(&self, path: &str) -> Result<RelativePath> {
         let mut parts: Vec<&str> = self.path.split('/').filter(|p| !p.is_empty()).collect();
         let mut up: Vec<&str> = Vec::new();
@@ -72,12 +72,12 @@ impl StoreLocation {
         if up.is_empty() {
             return Ok(RelativePath::Here(parts.join("/")));
         }
-        let beyond = || Error::invalid(format!("{path:?} leads out of the store that names it"));
+        let beyond = || Error::invalid(format!("{path:?} leads outside the store that refers to it"));
         let up = up.join("/");
         match self.place.as_ref().ok_or_else(beyond)? {
             StorePlace::Local(root) => Ok(RelativePath::Elsewhere(StorePlace::Local(climbed(root, &up)?))),
             StorePlace::Http(url) => {
-                // As a path that is not encoded, like those that stay inside.
+                // Joined as an unencoded path, like those that stay inside.
                 let mut joined = url.clone();
                 let parts: Vec<&str> = up.split('/').collect();
                 if let Ok(mut path) = joined.path_segments_mut() {
@@ -119,16 +119,16 @@ impl StoreLocation {
     }
 }
 
-/// Where a relative path leads.
+/// The result of resolving a relative path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum RelativePath {
-    /// To a key of the same store.
+    /// A key of the same store.
     Here(String),
-    /// Out of its root.
+    /// Outside of its root.
     Elsewhere(StorePlace),
 }
 
-/// `root` and a path that leaves it. Links on the way count as the system counts them.
+/// `root` joined with a path that leaves it. Symlinks on the way are resolved as by the system.
 fn climbed(root: &std::path::Path, up: &str) -> Result<PathBuf> {
     let path = root.join(up);
     match (path.parent().map(std::fs::canonicalize), path.file_name()) {

@@ -1,4 +1,4 @@
-//! Where references lead: addresses to stores.
+//! Targets of references: from their addresses to stores.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -20,29 +20,29 @@ use crate::store::{SharedStore, StoreExt as _, check_key};
 /// The most addresses whose stores are remembered, and the most stores.
 const REMEMBERED: usize = 4096;
 
-/// The most addresses that one may lead through: an archive in an archive is seen, more is not.
+/// The longest chain of addresses: archives in archives occur, longer chains do not.
 const MAX_CHAIN: usize = 8;
 
-/// What fsspec puts before an address to say how it is to be cached.
+/// fsspec prefixes that configure caching.
 const CACHES: [&str; 3] = ["simplecache", "filecache", "blockcache"];
 
 /// The targets of a reference store.
 ///
-/// Each address is reached by its own scheme and bucket or server, with the options for it; addresses that can share a
-/// store do. What is relative is relative to the reference store itself, or to the root that the options name. A
-/// reference store from elsewhere never reaches local files, unless that was allowed.
+/// Each address is reached by its own scheme and bucket or server, with the options for it; addresses share stores
+/// where possible. Relative addresses are relative to the reference store itself, or to the root named in the options.
+/// A remote reference store never accesses local files, unless allowed.
 #[derive(Debug)]
 pub(super) struct AnyTargets {
     options: StoreOptions,
-    /// The object meant by references that name none.
+    /// The object for references that name none.
     target: Option<String>,
-    /// Where relative addresses begin: the folder that the references lie in, or the one the caller named.
+    /// The base of relative addresses: the folder of the references, or the one named by the caller.
     base: StoreLocation,
     /// Whether the caller named it.
     named: bool,
-    /// Whether the references come from elsewhere, and local files are closed to them.
+    /// Whether the references are from elsewhere, and may not access local files.
     guarded: bool,
-    /// Which of the places for relative addresses held the last object that was looked for.
+    /// Which base of relative addresses had the last object.
     last: std::sync::atomic::AtomicUsize,
     state: Mutex<KnownTargets>,
 }
@@ -55,7 +55,7 @@ struct KnownTargets {
 }
 
 impl AnyTargets {
-    /// The targets of references that lie in `base`, or of those from elsewhere (`guarded`) if `base` was `named`.
+    /// The targets of references located in `base`, or of references from elsewhere (`guarded`) if `base` was `named`.
     pub(super) fn new(base: StoreLocation, named: bool, guarded: bool, options: &SourceOptions) -> Self {
         Self {
             guarded: guarded && !options.references.allow_local,
@@ -72,7 +72,7 @@ impl AnyTargets {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether an address, as far as it says, leads to a file on this machine.
+    /// Whether an address leads to a local file, as far as it tells.
     pub(super) fn is_local(&self, url: &str) -> bool {
         let url = if url.is_empty() { self.target.as_deref().unwrap_or_default() } else { url };
         match StorePlace::of_object(url) {
@@ -83,10 +83,10 @@ impl AnyTargets {
     }
 
     async fn resolve(&self, url: &str, near: Option<&str>, trusted: bool) -> Result<Target> {
-        // Each link is a call inside a call.
+        // Each link is a nested call.
         if url.matches("::").take(MAX_CHAIN + 1).count() > MAX_CHAIN {
             return Err(Error::invalid(format!(
-                "an address of more than {MAX_CHAIN} parts, each inside the next"
+                "the address has more than {MAX_CHAIN} nested parts"
             )));
         }
         if let Some((first, rest)) = url.split_once("::") {
@@ -96,7 +96,7 @@ impl AnyTargets {
                 s if CACHES.contains(&s) => return Box::pin(self.resolve(rest, near, trusted)).await,
                 "tar" => {
                     return Err(Error::unsupported(
-                        "archives of kind tar cannot be opened; those of ZIP can",
+                        "tar archives are not supported; use ZIP",
                     ));
                 }
                 _ => {}
@@ -111,24 +111,24 @@ impl AnyTargets {
     /// The entry `inner` of the archive at `outer`.
     async fn in_archive(&self, outer: &str, inner: &str, trusted: bool) -> Result<Target> {
         let inner = inner.trim_start_matches('/');
-        check_key(inner).map_err(|_| Error::invalid(format!("{inner:?} is not the name of an entry")))?;
+        check_key(inner).map_err(|_| Error::invalid(format!("{inner:?} is not a valid entry name")))?;
         let archive = Box::pin(self.resolve(outer, None, trusted)).await?;
         let cell = Arc::clone(self.state().archives.entry(outer.to_owned()).or_default());
         let open = || async {
             let zip = ZipStore::open(archive.store, &archive.key).await?;
             let zip =
-                zip.ok_or_else(|| Error::not_found("the archive that is referred to does not exist"))?;
+                zip.ok_or_else(|| Error::not_found("the referenced archive does not exist"))?;
             Ok::<SharedStore, Error>(Arc::new(zip))
         };
         let store = Arc::clone(cell.get_or_try_init(open).await?);
         Ok(Target { store, key: inner.to_owned() })
     }
 
-    /// What a path that begins nowhere leads to.
+    /// Resolves a relative path.
     async fn relative(&self, path: &str, near: Option<&str>, trusted: bool) -> Result<Target> {
         let mut bases = vec![self.base.clone()];
         if let (Some(near), false) = (near, self.named) {
-            // References in a folder: relative to it, to what it lies in, or to the folder of the array.
+            // References in a folder: relative to it, to its parent, or to the folder of the array.
             bases.extend(self.base.above(&self.options));
             bases.push(self.base.child(near));
         }
@@ -153,9 +153,9 @@ impl AnyTargets {
         }
     }
 
-    /// What `path` leads to from `base`.
+    /// Resolves `path` from `base`.
     async fn from(&self, base: &StoreLocation, path: &str, trusted: bool) -> Result<Target> {
-        // What is written as a part of a web address is read as one.
+        // A part of a web URL is parsed as one.
         if let Some(StorePlace::Http(url)) = &base.place
             && path.contains(['%', '?', '#'])
         {
@@ -163,14 +163,14 @@ impl AnyTargets {
             let inside = format!("{}/{}", url.path().trim_end_matches('/'), base.path);
             folder.set_path(&format!("{}/", inside.trim_end_matches('/')));
             let joined = folder.join(&format!("./{path}"));
-            let joined = joined.map_err(|e| Error::invalid(format!("{path:?} is not an address: {e}")))?;
+            let joined = joined.map_err(|e| Error::invalid(format!("{path:?} is not a valid URL: {e}")))?;
             let text = joined.as_str().to_owned();
             return self.at(StorePlace::Http(joined), &text, trusted).await;
         }
         match base.below(path)? {
             RelativePath::Here(key) => {
                 check_key(&key)
-                    .map_err(|_| Error::invalid(format!("{path:?} is not a path of an object")))?;
+                    .map_err(|_| Error::invalid(format!("{path:?} is not a valid object path")))?;
                 if let (Some(StorePlace::Local(root)), true) =
                     (&base.place, self.named && self.guarded && !trusted)
                 {
@@ -182,14 +182,14 @@ impl AnyTargets {
                 if self.named && self.guarded && !trusted {
                     return Err(leads_out());
                 }
-                // Out of one local folder into another is no further than the folder itself.
+                // Leaving one local folder for another needs no more trust than the folder itself.
                 let text = text_of(&place);
                 self.at(place, &text, trusted).await
             }
         }
     }
 
-    /// The object at a place, which was written as `url`.
+    /// The object at a location, which was written as `url`.
     async fn at(&self, place: StorePlace, url: &str, trusted: bool) -> Result<Target> {
         let named = |(root, key): (StorePlace, String), base: String| (root, key, base);
         let (root, key, name) = match place {
@@ -213,15 +213,15 @@ impl AnyTargets {
             }
             StorePlace::Http(address) => return self.http(&address, url),
             StorePlace::Memory => {
-                return Err(Error::unsupported("memory holds nothing that can be referred to"));
+                return Err(Error::unsupported("objects in memory cannot be referenced"));
             }
         };
         let store = self.shared(name, url, |options| connect(&root, options))?;
         Ok(Target { store, key })
     }
 
-    /// Whether the headers that the caller gave for no address in particular may be sent there: a token for the server
-    /// of a document is none for whatever servers the document names.
+    /// Whether headers that the caller set for all addresses may be sent there: a token for the server of a document
+    /// must not go to whatever servers the document names.
     fn may_see_headers(&self, url: &str) -> bool {
         if self.target.as_deref() == Some(url) {
             return true;
@@ -241,7 +241,7 @@ impl AnyTargets {
         }
     }
 
-    /// The store called `name`, made if there is none for the options that hold for `url`.
+    /// The store called `name`, created on first use with the options for `url`.
     fn shared(
         &self,
         name: String,
@@ -265,12 +265,12 @@ impl AnyTargets {
     }
 
     async fn local(&self, path: &Path) -> Result<Target> {
-        let unnamed = || Error::unsupported(format!("{} is not a path that can be a key", path.display()));
+        let unnamed = || Error::unsupported(format!("the path {} cannot be a key", path.display()));
         let clean = match path.components().any(|c| c == std::path::Component::ParentDir) {
             true => std::fs::canonicalize(path).map_err(|e| Error::from(e).with_store(path.display()))?,
             false => std::path::absolute(path).map_err(|e| Error::from(e).with_store(path.display()))?,
         };
-        // One store for all files, so that who asks for several sees which are the same.
+        // One store for all files, so that requests for the same file can be shared.
         let key = clean.to_str().map(|p| p.trim_start_matches('/').to_owned()).ok_or_else(unnamed)?;
         check_key(&key).map_err(|_| unnamed())?;
         let store = self.shared("file".to_owned(), "", |options| Ok(folder("/", options)))?;
@@ -293,14 +293,14 @@ impl AnyTargets {
         let mut root = address.clone();
         root.set_path("");
         let key = percent_decode(address.path().trim_start_matches('/')).unwrap_or_default();
-        // Written again from its parts, the address must be what it was: then all of a server is one store.
+        // If the URL can be rebuilt from its parts, the whole server is one store.
         let mut again = root.clone();
         if let Ok(mut path) = again.path_segments_mut() {
             path.clear();
             path.extend(key.split('/'));
         }
         if again == *address && check_key(&key).is_ok() {
-            // With a query, which may be another for each object, there may be many: those hold no bytes.
+            // With a query, which may differ for each object, there may be many: those are not cached.
             let signed = root.query().is_some();
             let store = self.shared(root.to_string(), url, |options| {
                 let mut options = options.clone();
@@ -310,7 +310,7 @@ impl AnyTargets {
             return Ok(Target { store, key });
         }
         let store = self.shared(address.to_string(), url, |options| {
-            // There may be many such stores, and each would hold bytes of its own.
+            // There may be many such stores, and each would cache its own bytes.
             let mut options = options.clone();
             options.cache = false;
             let address = address.clone();
@@ -330,15 +330,15 @@ impl AnyTargets {
 }
 
 fn names_local() -> Error {
-    Error::not_permitted("a reference store from elsewhere names a local file")
-        .with_hint("allow_local", "lets it")
+    Error::not_permitted("a remote reference store refers to a local file")
+        .with_hint("allow_local", "permits that")
 }
 
 fn leads_out() -> Error {
-    Error::not_permitted("the reference leads out of the root that was named")
+    Error::not_permitted("the reference leads outside the given root")
 }
 
-/// Refuses a file whose links lead out of `root`. What does not exist leads nowhere.
+/// Refuses a file whose symlinks lead outside `root`. A missing file leads nowhere.
 fn stays_below(root: &Path, key: &str) -> Result<()> {
     let named = |e: std::io::Error| Error::from(e).with_store(root.display());
     match std::fs::canonicalize(root.join(key)) {
@@ -349,7 +349,7 @@ fn stays_below(root: &Path, key: &str) -> Result<()> {
     }
 }
 
-/// The address of a place, as options for prefixes see it.
+/// The URI of a location, as matched by options for prefixes.
 fn text_of(place: &StorePlace) -> String {
     match place {
         StorePlace::Local(path) => path.display().to_string(),
@@ -378,14 +378,14 @@ impl Targets for AnyTargets {
         }
         let target = match (remote.url.is_empty(), &self.target) {
             (false, _) => self.resolve(&remote.url, remote.near.as_deref(), false).await?,
-            // What the caller names, the caller may reach.
+            // The caller may access what the caller names.
             (true, Some(target)) => match StorePlace::of_object(target) {
                 Ok(None) if !target.contains("::") => self.local(Path::new(target)).await?,
                 _ => self.resolve(target, None, true).await?,
             },
             (true, None) => {
                 return Err(
-                    Error::usage("the reference names no object").with_hint("target", "says which is meant")
+                    Error::usage("the reference names no object").with_hint("target", "sets it")
                 );
             }
         };

@@ -1,8 +1,8 @@
-//! Where a change is made: at the root of the hierarchy, even if an address points into it.
+//! Finds the root of the hierarchy for a change, even if an address points inside.
 //!
 //! `data.zarr/group` and `x` name the same node as `data.zarr` and `group/x`. A change has to see the groups above the
-//! node: for their version, and for the copies of metadata they carry. Of a folder they are looked for; what lies above an
-//! address elsewhere is not known.
+//! node: for their version, and for their consolidated metadata. In local folders they are searched; elsewhere, what is
+//! above an address is unknown.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -13,17 +13,17 @@ use crate::meta::path::{join, normal};
 /// The documents that make a folder a node.
 const DOCUMENTS: [&str; 3] = ["zarr.json", ".zgroup", ".zarray"];
 
-/// What lies in a folder that is to become a node, or was one: who is at work there has to be seen.
+/// Objects in a folder that is becoming a node, or was one: operations in progress there must be seen.
 const UNFINISHED: [&str; 2] = [".zaro-journal.json", ".zaro-delete.json"];
 
-/// The address of the outermost group around what `uri` and `path` name, and the node's path from there.
+/// The address of the outermost group around `uri` and `path`, and the node's path from there.
 pub fn from_the_top(uri: &str, path: &str) -> Result<(String, String)> {
     let path = normal(path)?;
     let Some((top, below)) = climb(uri) else { return Ok((uri.to_owned(), path)) };
     Ok((top, join(&below, &path)))
 }
 
-/// The outermost folder of metadata above the folder `uri`, and the way from there; `None` if there is none.
+/// The outermost folder with metadata above the folder `uri`, and the path from there; `None` if there is none.
 fn climb(uri: &str) -> Option<(String, String)> {
     if uri.contains([':', '|', '#', '?']) {
         return None;
@@ -38,7 +38,7 @@ fn climb(uri: &str) -> Option<(String, String)> {
         if DOCUMENTS.iter().chain(&UNFINISHED).any(|d| above.join(d).is_file()) {
             top = above.to_owned();
         } else if above.exists() {
-            // A plain folder: what lies above is something else. One that is not there will be made a group.
+            // A plain folder: anything above is something else. A missing folder will become a group.
             break;
         }
     }
@@ -57,7 +57,7 @@ fn is_document(name: &str) -> bool {
     DOCUMENTS.contains(&name) || [".zattrs", ".zmetadata"].contains(&name)
 }
 
-/// Whether a file is there that is a document of a node, or lies in an array.
+/// Whether an existing file is a document of a node, or inside an array.
 #[must_use]
 pub fn is_of_zarr(path: &Path) -> bool {
     let Ok(file) = path.canonicalize() else { return false };

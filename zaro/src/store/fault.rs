@@ -1,7 +1,7 @@
-//! Faults that may pass when the request is made again.
+//! Transient faults: failures that may succeed when the request is retried.
 //!
-//! A store that meets one says so by putting [`Transient`] among the causes of its error; [`wrap::retry`] looks for
-//! it. Everything without the mark — a refusal, damaged data, a range outside the object — is final.
+//! A store marks such a failure by putting [`Transient`] among the causes of its error; [`wrap::retry`] looks for it.
+//! Errors without the mark — a refusal, damaged data, a range outside the object — are final.
 //!
 //! [`wrap::retry`]: super::wrap::retry
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::error::Error;
 
-/// The mark of a fault that is worth another try: 429, 5xx, a time-out, a dropped connection, a short body.
+/// Marks a fault that is worth a retry: 429, 5xx, a timeout, a dropped connection, a short body.
 #[derive(Debug, Default)]
 pub(crate) struct Transient {
     after: Option<Duration>,
@@ -38,12 +38,12 @@ impl StdError for Transient {
     }
 }
 
-/// An I/O error that is worth another try.
+/// An I/O error that is worth a retry.
 pub fn transient(message: impl Into<String>) -> Error {
     Error::io(message).with_source(Transient::default())
 }
 
-/// The same, with what the server or the network said.
+/// The same, with the cause reported by the server or the network.
 pub(crate) fn transient_because(
     message: impl Into<String>,
     after: Option<Duration>,
@@ -65,7 +65,7 @@ pub(crate) fn as_transient(error: &Error) -> Option<&Transient> {
     None
 }
 
-/// A second `Error` that says the same, for several callers who waited for one request.
+/// A copy of an `Error`, for several callers that waited for one request.
 ///
 /// The causes become part of the message, since they cannot be copied; the mark of a transient fault stays.
 #[must_use]

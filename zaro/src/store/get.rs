@@ -1,5 +1,5 @@
-//! What is asked of an object, and what comes back: bytes, and what the store knows of the object they are of, so that
-//! parts of two states are never put together.
+//! Get options, returned bytes and object metadata. The metadata identifies the state of the object, so that parts of
+//! two different states are never combined.
 
 use std::fs::File;
 use std::hash::{Hash, Hasher};
@@ -12,76 +12,76 @@ use super::{ByteRange, Pin};
 use crate::error::{Error, Result};
 use crate::num::u64_of;
 
-/// The largest object that is read whole if the caller does not say how large it may be: 1 GiB.
+/// The largest object that is read whole unless the caller sets a limit: 1 GiB.
 pub const MAX_WHOLE: u64 = 1 << 30;
 
-/// What is asked of an object, besides its key.
+/// Options of a get, besides the key.
 #[derive(Debug, Clone, Copy, Default, derive_setters::Setters)]
 #[setters(prefix = "with_")]
 #[non_exhaustive]
 pub struct GetOptions<'a> {
-    /// Which bytes of it; all of them without.
+    /// The byte range to read; `None` for the whole object.
     pub range: Option<ByteRange>,
-    /// The state that the bytes must be of, as an earlier answer gave it; if the object is in another one, that is a `Conflict`.
+    /// The expected state, as returned by an earlier get; if the object is in another state, that is a `Conflict`.
     pub state: Option<&'a ObjectMeta>,
-    /// The state that the bytes must be of, as a manifest or a reference names it; another one is an error.
+    /// The expected state, as named by a manifest or a reference; any other state is an error.
     pub pin: Option<&'a Pin>,
-    /// How many bytes the whole object has at most, [`MAX_WHOLE`] if nothing is said. More is an error before all of it
-    /// has come.
+    /// Maximum size of the whole object in bytes, [`MAX_WHOLE`] by default. A larger object is an error before all of
+    /// it was received.
     pub max_size: Option<u64>,
-    /// To change the object: the answer comes from the store itself, never from a cache, and its facts are fit for
-    /// [`Condition::Unchanged`](super::Condition::Unchanged).
+    /// Read in order to update: the response comes from the store itself, never from a cache, and its metadata can be
+    /// used in [`Condition::Unchanged`](super::Condition::Unchanged).
     pub for_update: bool,
 }
 
 impl<'a> GetOptions<'a> {
-    /// A range, or all, of whatever is there.
+    /// A range, or the whole object, in any state.
     #[must_use]
     pub fn range(range: Option<ByteRange>) -> Self {
         Self { range, ..Self::default() }
     }
 
-    /// All of whatever is there, if it has no more bytes than this.
+    /// The whole object in any state, if it has at most this many bytes.
     #[must_use]
     pub fn at_most(max_size: u64) -> Self {
         Self { max_size: Some(max_size), ..Self::default() }
     }
 
-    /// The same, of this state.
+    /// The same, but only in this state.
     #[must_use]
     pub fn of_state(self, state: &'a ObjectMeta) -> Self {
         Self { state: Some(state), ..self }
     }
 
-    /// The pin, if it says anything.
+    /// The pin, unless it is empty.
     pub(crate) fn pinned(&self) -> Option<&'a Pin> {
         self.pin.filter(|pin| !pin.is_empty())
     }
 
-    /// What to send as `If-Match`: the `ETag` of the state that is meant, if the same one means the same bytes. One without
-    /// quotes is not as the standard has it, and who knows what such a server makes of it.
+    /// The `If-Match` value: the strong `ETag` of the expected state. An `ETag` without quotes violates the standard
+    /// and is not sent, since the server's reaction is unpredictable.
     #[cfg(feature = "cloud")]
     pub(crate) fn if_match(&self) -> Option<&'a str> {
         let Some(ObjectMeta::Remote(remote)) = self.state else { return None };
         remote.strong().filter(|etag| etag.len() > 2 && etag.starts_with('"') && etag.ends_with('"'))
     }
 
-    /// Refuses a pin, for stores that cannot tell which state is meant.
+    /// Refuses a pin, for stores that cannot identify the state of an object.
     pub(crate) fn refuse_pin(&self) -> Result<()> {
         match self.pinned() {
             None => Ok(()),
             Some(_) => {
-                Err(Error::unsupported("this kind of store cannot tell the states of an object apart"))
+                Err(Error::unsupported("this kind of store cannot identify the state of an object (ETag, version)"))
             }
         }
     }
 
-    /// How many bytes the whole object may have.
+    /// Maximum size of the whole object.
     pub(crate) fn largest(&self) -> u64 {
         self.max_size.or(self.pin.and_then(|pin| pin.size)).unwrap_or(MAX_WHOLE)
     }
 
-    /// How many bytes the answer may have.
+    /// Maximum size of the response.
     pub(crate) fn bound(&self) -> u64 {
         match self.range {
             Some(ByteRange::Span { length, .. }) => length,
@@ -90,65 +90,66 @@ impl<'a> GetOptions<'a> {
         }
     }
 
-    /// Refuses an answer, or the announcement of one, of more bytes than were asked for.
+    /// Refuses a response, or an announced length, of more bytes than requested.
     pub(crate) fn check_length(&self, length: u64) -> Result<()> {
         if length <= self.bound() { Ok(()) } else { Err(self.too_long()) }
     }
 
-    /// What is said of an answer of more bytes than were asked for.
+    /// The error for a response of more bytes than requested.
     pub(crate) fn too_long(&self) -> Error {
-        Error::invalid(format!("the object has more than the {} bytes it can have", self.bound()))
+        Error::invalid(format!("the object is larger than the limit of {} bytes", self.bound()))
     }
 
-    /// Holds an answer against what was asked for.
+    /// Checks a response against the request.
     pub(crate) fn check(&self, object: &Object) -> Result<()> {
         object.meta.check(self.state)?;
         self.check_length(u64_of(object.bytes.len()))
     }
 }
 
-/// The bytes that were asked for, and what the store knows of the object they are of.
+/// The requested bytes and the metadata of their object.
 #[derive(Debug, Clone, Default)]
 pub struct Object {
-    /// All of the object, or the range of it that was asked for.
+    /// The whole object, or the requested range.
     pub bytes: Bytes,
-    /// What is known of the whole object. Nothing is asked for to find it out: it is what came with the bytes.
+    /// Metadata of the whole object: what came with the bytes; no extra request is made for it.
     pub meta: ObjectMeta,
 }
 
 impl From<Bytes> for Object {
-    /// Of an object of which nothing is known.
+    /// Without metadata.
     fn from(bytes: Bytes) -> Self {
         Self { bytes, meta: ObjectMeta::Unknown }
     }
 }
 
-/// What a store knows of an object: enough to tell one state of it from others. Cheap to clone.
+/// What a store knows about an object: enough to tell one state of it from another. Cheap to clone.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub enum ObjectMeta {
     /// Nothing: the store cannot tell states apart.
     #[default]
     Unknown,
-    /// What identifies an object at hand.
+    /// Identity of a local object (file or memory).
     Local(LocalMeta),
-    /// What a server says.
+    /// As reported by a server.
     Remote(Arc<RemoteMeta>),
 }
 
-/// What identifies a file, or an object in memory.
+/// Identity of a file or an object in memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct LocalMeta {
-    /// A number that no other state of the object has: the device and inode of a file; of an object in memory, which put it was.
+    /// A number unique to this state of the object: device and inode of a file, or the number of the put for an object
+    /// in memory.
     pub id: [u64; 2],
     /// Its size in bytes.
     pub size: u64,
-    /// When it was changed last: seconds since 1970, and nanoseconds.
+    /// Last modification: seconds since 1970, and nanoseconds.
     pub modified: Option<(i64, i64)>,
-    /// Keeps the number from being given to another file.
+    /// Keeps the file open, so that its inode is not reused.
     pub(crate) open: KeptOpen,
 }
 
-/// A file that is held open; not a part of what is compared.
+/// A file that is kept open; ignored in comparisons.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct KeptOpen {
     _file: Option<Arc<File>>,
@@ -172,21 +173,21 @@ impl Hash for KeptOpen {
     fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
-/// What a server says of an object.
+/// Object metadata reported by a server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct RemoteMeta {
     /// Its `ETag`, as sent.
     pub etag: Option<String>,
-    /// When it was changed last, in seconds since 1970.
+    /// Last modification, in seconds since 1970.
     pub modified: Option<i64>,
     /// The size of the whole object.
     pub size: Option<u64>,
-    /// The name of this version of it, in a bucket that keeps versions.
+    /// The version ID, in a versioned bucket.
     pub version: Option<String>,
 }
 
 impl RemoteMeta {
-    /// The `ETag`, if the same one means the same bytes.
+    /// The `ETag`, if it is a strong one.
     fn strong(&self) -> Option<&str> {
         self.etag.as_deref().filter(|e| !e.starts_with("W/"))
     }
@@ -212,12 +213,12 @@ impl From<RemoteMeta> for ObjectMeta {
 }
 
 impl ObjectMeta {
-    /// An object in memory: the put that brought it, and its size.
+    /// An object in memory: the number of its put, and its size.
     pub(crate) fn of_put(put: u64, size: u64) -> Self {
         Self::Local(LocalMeta { id: [put, 0], size, ..LocalMeta::default() })
     }
 
-    /// An object of this size, with a text that no other state of it has.
+    /// An object of this size, with a text unique to its state.
     pub(crate) fn of_text(etag: Option<String>, size: Option<u64>) -> Self {
         RemoteMeta { etag, size, ..RemoteMeta::default() }.into()
     }
@@ -232,7 +233,7 @@ impl ObjectMeta {
         }
     }
 
-    /// When the object was changed last, if it is known.
+    /// The last modification time, if known.
     #[must_use]
     pub fn modified(&self) -> Option<SystemTime> {
         let (seconds, nanos) = match self {
@@ -244,7 +245,7 @@ impl ObjectMeta {
         if seconds < 0 { UNIX_EPOCH.checked_sub(since) } else { UNIX_EPOCH.checked_add(since) }
     }
 
-    /// The name of this version of the object, in a bucket that keeps versions.
+    /// The version ID, in a versioned bucket.
     #[must_use]
     pub fn version(&self) -> Option<&str> {
         match self {
@@ -253,9 +254,9 @@ impl ObjectMeta {
         }
     }
 
-    /// A text that tells this state of the object from every other one: its `ETag` without quotes, if it is a strong
-    /// one, or size and time. A second line may differ although nothing changed: the number of a file, which some file
-    /// systems make up; the device is left out, since its number may be another after a restart.
+    /// A text that identifies this state of the object: its `ETag` without quotes, if that is a strong one, or size and
+    /// time. A second line may differ although nothing changed: the inode, which some file systems make up. The device
+    /// number is left out, since it may change on restart.
     #[must_use]
     pub fn text(&self) -> Option<String> {
         match self {
@@ -282,7 +283,7 @@ impl ObjectMeta {
         }
     }
 
-    /// Refuses this state where another one is meant.
+    /// Fails if another state is expected.
     pub fn check(&self, of: Option<&Self>) -> Result<()> {
         match of {
             Some(other) if !self.agrees(other) => Err(changed()),
@@ -290,7 +291,7 @@ impl ObjectMeta {
         }
     }
 
-    /// What identifies an object at hand, for a put under condition; a `Usage` error if this is of another kind of store.
+    /// The identity of a local object, for a conditional put; a `Usage` error if this belongs to another kind of store.
     pub(crate) fn local(&self) -> Result<&LocalMeta> {
         match self {
             Self::Local(local) => Ok(local),
@@ -298,7 +299,8 @@ impl ObjectMeta {
         }
     }
 
-    /// What a server said, for a put under condition; a `Usage` error if this is of another kind of store.
+    /// The metadata of a remote object, for a conditional put; a `Usage` error if this belongs to another kind of
+    /// store.
     #[cfg(feature = "cloud")]
     pub(crate) fn remote(&self) -> Result<&RemoteMeta> {
         match self {
@@ -309,15 +311,15 @@ impl ObjectMeta {
 }
 
 fn foreign() -> Error {
-    Error::usage("the condition of a put is of an object in another kind of store")
+    Error::usage("the put condition belongs to another kind of store")
 }
 
-/// The object is not what it was a moment ago.
+/// The object changed since it was last seen.
 pub(crate) fn changed() -> Error {
     Error::conflict("the object was changed while it was read")
 }
 
-/// Parts of one object, if they are of one state; `None` if there is no object.
+/// Parts of one object, if all are of the same state; `None` if the object does not exist.
 pub(crate) fn one_state(parts: Vec<Option<Object>>) -> Result<Option<(Vec<Bytes>, ObjectMeta)>> {
     let mut state = ObjectMeta::Unknown;
     let mut out = Vec::with_capacity(parts.len());

@@ -1,9 +1,9 @@
-//! Objects behind plain HTTP(S) servers.
+//! Plain HTTP(S) servers as a store.
 //!
-//! A store of our own on `reqwest` (the client `object_store` uses as well) rather than `object_store`'s HTTP store,
-//! for what plain servers do: some ignore `Range` and send everything, some answer a key that is a folder with a
-//! redirect to its index page, some refuse `HEAD`; signed addresses carry a query that belongs to every key; and a
-//! listing is an index page, where there is one, not WebDAV.
+//! Built on `reqwest` (which `object_store` uses as well) rather than on `object_store`'s HTTP store, because of what
+//! plain servers do: some ignore `Range` and send everything, some answer a key that is a folder with a redirect to its
+//! index page, some refuse `HEAD`; signed URLs carry a query that belongs to every key; and a listing is an index page,
+//! if there is one, not WebDAV.
 
 mod listing;
 
@@ -34,13 +34,13 @@ use crate::error::{Error, Result};
 use crate::num::{u64_of, usize_of};
 use crate::time::Time;
 
-/// How many redirects are followed.
+/// Maximum number of redirects.
 const MAX_REDIRECTS: usize = 8;
 
-/// The most bytes of an answer that are passed over, where a server sends all of an object for a part of it: 64 GiB.
+/// The most bytes that are skipped where a server ignores `Range` and sends the whole object: 64 GiB.
 const MAX_SKIPPED: u64 = 64 << 30;
 
-/// What lies below an address, as a store.
+/// A base URL as a store.
 #[derive(Clone)]
 pub struct HttpStore {
     base: Url,
@@ -49,18 +49,18 @@ pub struct HttpStore {
     headers: HeaderMap,
     missing_403: bool,
     allow_http: bool,
-    /// The one key there is, if `base` is its address.
+    /// The only key, if `base` is the URL of a single object.
     only: Option<String>,
-    /// Whether the root has an index page; known once it was needed.
+    /// Whether the root has an index page; set on first use.
     has_index: OnceLock<bool>,
-    /// Whether the server was seen to answer `HEAD`.
+    /// Whether the server is known to answer `HEAD`.
     heads: Arc<AtomicBool>,
     if_match: Arc<IfMatch>,
 }
 
-/// The client of everything that speaks HTTP. It follows no redirects: the stores decide about those.
+/// The HTTP client of all stores. It follows no redirects: the stores decide about those.
 ///
-/// With the headers of the options, if `with_headers`.
+/// With the headers from the options, if `with_headers`.
 pub(super) fn client(options: &StoreOptions, with_headers: bool) -> Result<Client> {
     let sent = if with_headers { options.headers.clone() } else { Vec::new() };
     let map = if with_headers { headers(options)? } else { HeaderMap::new() };
@@ -83,15 +83,15 @@ pub(super) fn client(options: &StoreOptions, with_headers: bool) -> Result<Clien
             .no_zstd()
             .no_deflate()
             .build()
-            .map_err(|e| Error::io("no HTTP client could be made").with_source(e))
+            .map_err(|e| Error::io("the HTTP client could not be created").with_source(e))
     })
 }
 
-/// The headers the options ask for.
+/// The headers set in the options.
 pub(super) fn headers(options: &StoreOptions) -> Result<HeaderMap> {
     let mut map = HeaderMap::new();
     for (name, value) in &options.headers {
-        let bad = || Error::usage(format!("{name:?} is not a header that can be sent"));
+        let bad = || Error::usage(format!("{name:?} is not a valid HTTP header"));
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?;
         let mut value = HeaderValue::from_str(value).map_err(|_| bad())?;
         value.set_sensitive(true);
@@ -100,10 +100,10 @@ pub(super) fn headers(options: &StoreOptions) -> Result<HeaderMap> {
     Ok(map)
 }
 
-/// A fault of the network as our error.
+/// A network failure as an error.
 fn network(e: reqwest::Error) -> Error {
     if e.is_builder() {
-        return Error::io("the request cannot be made").with_source(e.without_url());
+        return Error::io("the request could not be built").with_source(e.without_url());
     }
     let broken = match (e.is_timeout(), e.is_connect()) {
         (true, _) => Broken::Late,
@@ -117,7 +117,7 @@ fn network(e: reqwest::Error) -> Error {
 /// The first byte and the one after the last.
 type Span = (u64, u64);
 
-/// The part and the size of the object that a `Content-Range` names.
+/// The range and the object size in a `Content-Range`.
 fn content_range(headers: &HeaderMap) -> Option<(Option<Span>, Option<u64>)> {
     let text = headers.get(header::CONTENT_RANGE)?.to_str().ok()?;
     let (range, size) = text.trim().strip_prefix("bytes")?.trim_start().split_once('/')?;
@@ -137,19 +137,19 @@ fn content_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.trim().parse().ok()
 }
 
-/// Refuses a body in another coding than the object's own bytes. We ask for none, but a server may have a file only
-/// that way, or an uploader may have said so of an object. A range of such a body is no range of the object, so even
-/// decoding would help only with whole ones.
+/// Refuses a body with a `Content-Encoding`. None is requested, but a server may have a file only in that form, or an
+/// uploader may have labelled an object so. A range of such a body is not a range of the object, so decoding would help
+/// only with whole objects.
 fn refuse_coded(headers: &HeaderMap) -> Result<()> {
     for value in headers.get_all(header::CONTENT_ENCODING) {
         let text = String::from_utf8_lossy(value.as_bytes());
-        // The last two code nothing: how an upload was cut up, and a mistake for a character set, both kept by buckets.
+        // The last two do not encode anything: how an upload was chunked, and a charset by mistake; buckets keep both.
         let coded = text.split(',').map(str::trim).find(|coding| {
             !["", "identity", "aws-chunked", "utf-8"].iter().any(|plain| coding.eq_ignore_ascii_case(plain))
         });
         if let Some(coding) = coded {
             return Err(Error::io(format!(
-                "the server sent the object with Content-Encoding: {coding}, which was not asked for"
+                "the server sent the object with Content-Encoding: {coding}, which was not requested"
             )));
         }
     }
@@ -172,13 +172,13 @@ fn pieces(response: Response) -> Body {
     response.bytes_stream().map_err(network).boxed()
 }
 
-/// All of a body, which is not longer than was asked for.
+/// The whole body, no longer than requested.
 async fn all(response: Response, ask: GetOptions<'_>) -> Result<Bytes> {
     let announced = content_length(response.headers()).unwrap_or(0);
     joined(whole_body(response, ask.held())?, announced).await
 }
 
-/// The same as it comes.
+/// The same as a stream.
 fn whole_body(response: Response, ask: GetOptions<'_>) -> Result<Body> {
     let announced = content_length(response.headers());
     announced.map_or(Ok(()), |length| ask.check_announced(length))?;
@@ -186,7 +186,7 @@ fn whole_body(response: Response, ask: GetOptions<'_>) -> Result<Body> {
     Ok(stream::at_most(pieces(response), ask.longest(announced), || too_long))
 }
 
-/// The last `n` bytes of a body whose length nobody said, and which has at most `most`.
+/// The last `n` bytes of a body of unknown length, which has at most `most`.
 async fn tail(mut response: Response, n: u64, most: u64) -> Result<Bytes> {
     let (n, mut seen) = (usize_of(n)?, 0u64);
     let mut kept = BytesMut::new();
@@ -202,7 +202,7 @@ async fn tail(mut response: Response, n: u64, most: u64) -> Result<Bytes> {
     Ok(kept.split_off(kept.len().saturating_sub(n)).freeze())
 }
 
-/// Whether this begins as a page does: some servers call everything one that has no suffix.
+/// Whether this looks like a web page: some servers label everything without a suffix as HTML.
 fn is_page(bytes: &[u8]) -> bool {
     let begin = bytes.trim_ascii_start();
     [&b"<!doctype"[..], b"<html", b"<head", b"<body", b"<?xml", b"<!--"]
@@ -214,7 +214,7 @@ fn is_html(headers: &HeaderMap) -> bool {
     headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"))
 }
 
-/// What the head of an answer says of the object.
+/// Object metadata from the response headers.
 fn facts(response: &Response) -> RemoteMeta {
     let headers = response.headers();
     let text = |name: HeaderName| Some(headers.get(name)?.to_str().ok()?.trim().to_owned());
@@ -227,7 +227,7 @@ fn facts(response: &Response) -> RemoteMeta {
     RemoteMeta { etag: text(header::ETAG), modified, size, version }
 }
 
-/// What a server said to a request for a key.
+/// The server's response to a request for a key.
 enum HttpAnswer {
     Here(Response),
     Missing,
@@ -235,11 +235,11 @@ enum HttpAnswer {
 }
 
 impl HttpStore {
-    /// What lies below `base`, whose query, if it has one, is sent with every key.
+    /// A store at `base`, whose query, if any, is sent with every key.
     pub fn new(base: &str, options: &StoreOptions) -> Result<Self> {
-        let url = Url::parse(base).map_err(|e| Error::usage(format!("{base:?} is not an address: {e}")))?;
+        let url = Url::parse(base).map_err(|e| Error::usage(format!("{base:?} is not a valid URL: {e}")))?;
         if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
-            return Err(Error::usage(format!("{base:?} is not an http(s) address")));
+            return Err(Error::usage(format!("{base:?} is not an http(s) URL")));
         }
         Ok(Self {
             base: url,
@@ -255,26 +255,26 @@ impl HttpStore {
         })
     }
 
-    /// One object, whose address is sent as it is written, under the key `name`.
+    /// A single object under the key `name`; its URL is sent unchanged.
     pub fn object(url: &str, name: &str, options: &StoreOptions) -> Result<Self> {
         Ok(Self { only: Some(name.to_owned()), ..Self::new(url, options)? })
     }
 
-    /// The host and port, as the limit of requests per host counts them.
+    /// Host and port, as used by the per-host request limit.
     #[must_use]
     pub fn host(&self) -> String {
         let port = self.base.port_or_known_default().unwrap_or(0);
         format!("{}:{port}", self.base.host_str().unwrap_or_default())
     }
 
-    /// The address of a key or prefix; a folder's ends with a slash.
+    /// The URL of a key or prefix; that of a folder ends with a slash.
     fn url(&self, key: &str, folder: bool) -> Result<Url> {
         let mut url = self.base.clone();
         if self.only.as_deref() == Some(key) {
             return Ok(url);
         }
         {
-            let mut path = url.path_segments_mut().map_err(|()| Error::usage("the address takes no path"))?;
+            let mut path = url.path_segments_mut().map_err(|()| Error::usage("the URL cannot have a path"))?;
             path.pop_if_empty();
             if !key.is_empty() {
                 path.extend(key.split('/'));
@@ -287,7 +287,7 @@ impl HttpStore {
         Ok(url)
     }
 
-    /// Sends a request, following redirects; the answer to a folder's address without its slash is `None`.
+    /// Sends a request and follows redirects; `None` if a folder's URL lacks its slash.
     async fn send(
         &self,
         method: &Method,
@@ -315,7 +315,7 @@ impl HttpStore {
             let target = response.headers().get(header::LOCATION).and_then(|l| l.to_str().ok());
             let Some(next) = target.and_then(|l| at.join(l).ok()) else {
                 return Err(Error::io(format!(
-                    "a redirect (status {}) to nowhere",
+                    "redirect (status {}) without a valid Location header",
                     response.status().as_u16()
                 )));
             };
@@ -324,7 +324,7 @@ impl HttpStore {
             }
             if at.scheme() == "https" && next.scheme() != "https" && !self.allow_http {
                 return Err(Error::not_permitted(
-                    "the server redirects from https to http; option allow_http follows it",
+                    "the server redirects from https to http; set the option allow_http to follow it",
                 ));
             }
             at = next;
@@ -332,7 +332,7 @@ impl HttpStore {
         Err(Error::io(format!("more than {MAX_REDIRECTS} redirects")))
     }
 
-    /// Asks for a key, in the state that is meant, and sorts out what the status says.
+    /// Requests a key, in the expected state, and classifies the status.
     async fn ask(
         &self,
         method: &Method,
@@ -363,7 +363,7 @@ impl HttpStore {
         }
         let Some(response) = sent else { return Ok(HttpAnswer::Missing) };
         match response.status() {
-            // Neither an object nor that there is none.
+            // Neither an object nor proof that it is missing.
             StatusCode::NO_CONTENT if method == Method::GET => Err(self.failure(&response)),
             s if s.is_success() => {
                 if let Some(pin) = pin {
@@ -386,7 +386,7 @@ impl HttpStore {
         Reply::new(response.status(), response.headers(), "").failure(asked)
     }
 
-    /// The bytes that are asked for, and the state they are of.
+    /// The requested bytes, and their state.
     async fn open(&self, key: &str, ask: GetOptions<'_>) -> Result<Option<ObjectStream>> {
         let pin = ask.pinned();
         let Some(range) = ask.range else {
@@ -394,14 +394,14 @@ impl HttpStore {
                 HttpAnswer::Here(response) => open_whole(response, ask).await.map(Some),
                 HttpAnswer::Missing => Ok(None),
                 HttpAnswer::Unsatisfiable(_) => {
-                    Err(Error::io("the server refused a range that was not asked for"))
+                    Err(Error::io("the server refused a range, but none was requested"))
                 }
             };
         };
         let nothing = || Some(ObjectStream::of(Object::default(), ask.range));
         let empty = matches!(range, ByteRange::Span { length: 0, .. } | ByteRange::Suffix(0));
         let Some(asked) = range_header(range).filter(|_| !empty) else {
-            // HTTP has no empty ranges: only whether it fits is asked. A span past 2^64 never fits.
+            // HTTP has no empty ranges, so only the bounds are checked. A span past 2^64 never fits.
             let size = match pin.and_then(|p| p.size) {
                 Some(size) => Some(size),
                 None => self.measured(key).await?,
@@ -413,7 +413,7 @@ impl HttpStore {
             HttpAnswer::Missing => Ok(None),
             HttpAnswer::Here(response) if !pin.is_none_or(|p| is_proven(p, response.headers())) => {
                 Err(Error::unsupported(
-                    "the server does not say which state of the object it sends, and a part of it does not tell",
+                    "the server sends no matching ETag or version, and a part of the object cannot be verified without",
                 ))
             }
             HttpAnswer::Here(response) => {
@@ -439,7 +439,7 @@ impl HttpStore {
         }
     }
 
-    /// What is known of an object, without reading it. Its size is known.
+    /// Object metadata, including its size, without reading the object.
     async fn look(&self, key: &str) -> Result<Option<RemoteMeta>> {
         let any = GetOptions::default();
         match self.ask(&Method::HEAD, key, None, &any).await {
@@ -452,11 +452,11 @@ impl HttpStore {
             }
             Err(e) if as_transient(&e).is_some() => return Err(e),
             Ok(HttpAnswer::Missing) if self.heads.load(Ordering::Relaxed) => return Ok(None),
-            // A refusal, or that there is nothing, may be of the method only: an address may be signed for GET alone, and
-            // some servers answer 404 to every HEAD.
+            // A refusal or a 404 may concern only the method: a URL may be signed for GET alone, and some servers
+            // answer 404 to every HEAD.
             Ok(HttpAnswer::Missing | HttpAnswer::Unsatisfiable(_)) | Err(_) => {}
         }
-        // Asked for the first byte, they say more.
+        // A request for the first byte returns more.
         match self.ask(&Method::GET, key, Some("bytes=0-0"), &any).await? {
             HttpAnswer::Missing => Ok(None),
             HttpAnswer::Unsatisfiable(size) => {
@@ -465,7 +465,7 @@ impl HttpStore {
             HttpAnswer::Here(response) => {
                 let mut meta = facts(&response);
                 if meta.size.is_none() {
-                    // Nothing but reading it tells.
+                    // Reading the whole object is the only way left.
                     let whole = self.ask(&Method::GET, key, None, &any).await?;
                     let HttpAnswer::Here(whole) = whole else { return Ok(None) };
                     meta.size = Some(u64_of(all(whole, GetOptions::default()).await?.len()));
@@ -480,14 +480,14 @@ impl HttpStore {
     }
 }
 
-/// Refuses an answer that is surely not of the state that is meant.
+/// Refuses a response that is certainly not of the expected state.
 fn check_pin(pin: &Pin, response: &Response) -> Result<()> {
     let headers = response.headers();
     let text = |name: &str| headers.get(name).and_then(|v| v.to_str().ok());
     if let (Some(wanted), Some(sent)) = (&pin.version, text("x-amz-version-id"))
         && wanted != sent
     {
-        return Err(Error::io(format!("the server sent version {sent} in place of {wanted}")));
+        return Err(Error::io(format!("the server sent version {sent} instead of {wanted}")));
     }
     if let (Some(wanted), Some(sent)) = (&pin.etag, text("etag"))
         && same_kind(wanted, sent)
@@ -505,13 +505,13 @@ fn check_pin(pin: &Pin, response: &Response) -> Result<()> {
         let modified = text("last-modified").and_then(http_date);
         pin.check_time(
             modified
-                .ok_or_else(|| Error::unsupported("the server does not say when the object was changed"))?,
+                .ok_or_else(|| Error::unsupported("the server sends no Last-Modified time for the object"))?,
         )?;
     }
     Ok(())
 }
 
-/// Whether the head of an answer shows that it is of the state that is meant.
+/// Whether the response headers prove the expected state.
 fn is_proven(pin: &Pin, headers: &HeaderMap) -> bool {
     let text = |name: &str| headers.get(name).and_then(|v| v.to_str().ok());
     let version = pin.version.as_deref().is_some_and(|wanted| text("x-amz-version-id") == Some(wanted));
@@ -521,7 +521,8 @@ fn is_proven(pin: &Pin, headers: &HeaderMap) -> bool {
     (pin.version.is_none() && pin.etag.is_none()) || version || etag
 }
 
-/// Whether two `ETag`s can be compared: a file server's own says nothing of a bucket's, and a weak one nothing at all.
+/// Whether two `ETag`s are comparable: a file server's own cannot be compared with a bucket's, and a weak one with
+/// none.
 fn same_kind(wanted: &str, sent: &str) -> bool {
     let s3 = |etag: &str| {
         let (digest, parts) = etag.split_once('-').unwrap_or((etag, "1"));
@@ -557,16 +558,16 @@ async fn open_whole(response: Response, ask: GetOptions<'_>) -> Result<ObjectStr
     }
     if let Some(pin) = pin.filter(|_| !proven) {
         if !pin.etag.as_deref().is_some_and(is_md5) {
-            return Err(Error::unsupported("the server does not say which state of the object it sends"));
+            return Err(Error::unsupported("the server sends no matching ETag or version, so the object cannot be verified"));
         }
         body = pin.check_stream(body);
     }
     Ok(ObjectStream { meta, range, body })
 }
 
-/// Refuses a login, or a page that some servers send for all that they have not.
+/// Refuses a login page, or a page that some servers send for missing objects.
 async fn refuse_page(mut body: Body) -> Result<Body> {
-    /// What lies further in is not looked at.
+    /// Only this much of the body is checked.
     const BEGINNING: usize = 4 << 10;
     let mut begin = BytesMut::new();
     while begin.len() < BEGINNING
@@ -576,17 +577,17 @@ async fn refuse_page(mut body: Body) -> Result<Body> {
     }
     match is_page(&begin) {
         true => Err(Error::io(
-            "the server sent a web page in place of the object; whether it has that is not known",
+            "the server sent a web page instead of the object; whether the object exists is unknown",
         )),
         false => Ok(stream::one(begin.freeze()).chain(body).boxed()),
     }
 }
 
 fn ended_after(length: u64) -> impl FnOnce(u64) -> Error + Send + 'static {
-    move |came| transient(format!("the answer ended after {came} of {length} bytes"))
+    move |came| transient(format!("the response ended after {came} of {length} bytes"))
 }
 
-/// The bytes of a 206, checked against what was asked for, and which they are.
+/// The body of a 206, checked against the request, and its range.
 fn partial(response: Response, range: ByteRange, ask: GetOptions<'_>) -> Result<(Option<Span>, Body)> {
     let (span, size) = content_range(response.headers()).unwrap_or((None, None));
     let wanted = match (range, size) {
@@ -601,19 +602,19 @@ fn partial(response: Response, range: ByteRange, ask: GetOptions<'_>) -> Result<
         && wanted != span
     {
         return Err(transient(format!(
-            "the server sent bytes {}..{} where {}..{} were asked for",
+            "the server sent bytes {}..{} where {}..{} were requested",
             span.0, span.1, wanted.0, wanted.1
         )));
     }
     let Some((start, end)) = span.or(wanted) else {
-        return Err(Error::io("the server sent a part without saying which"));
+        return Err(Error::io("the server sent a partial response without Content-Range"));
     };
     let length = end.saturating_sub(start);
     ask.check_announced(length)?;
     Ok((Some((start, end)), stream::cut(pieces(response), 0, length, ended_after(length))))
 }
 
-/// The range out of a 200 that carries everything, from a server that does not know ranges, and which bytes it is.
+/// The range cut out of a 200 with the whole object, from a server without range support, and which bytes it is.
 async fn whole(response: Response, range: ByteRange, ask: GetOptions<'_>) -> Result<(Option<Span>, Body)> {
     match (range, content_length(response.headers())) {
         (range, Some(size)) => {
@@ -621,10 +622,10 @@ async fn whole(response: Response, range: ByteRange, ask: GetOptions<'_>) -> Res
             ask.check_announced(length)?;
             if offset > MAX_SKIPPED {
                 return Err(Error::unsupported(format!(
-                    "the server knows no ranges, and {offset} bytes would come before those that are needed"
+                    "the server does not support range requests, and {offset} bytes would have to be skipped first"
                 )));
             }
-            let short = |_| transient("the answer ended too early");
+            let short = |_| transient("the response ended too early");
             let body = stream::cut(pieces(response), offset, length, short);
             Ok((Some((offset, offset.saturating_add(length))), body))
         }
@@ -643,7 +644,7 @@ async fn whole(response: Response, range: ByteRange, ask: GetOptions<'_>) -> Res
 }
 
 impl fmt::Display for HttpStore {
-    /// The address without user, password and query, which may be secret.
+    /// The URL without user, password and query, which may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let port = self.base.port().map(|p| format!(":{p}")).unwrap_or_default();
         let host = self.base.host_str().unwrap_or_default();
@@ -666,8 +667,8 @@ impl Store for HttpStore {
         futures::stream::iter([site]).boxed()
     }
 
-    /// The version of a pin goes into the query as `versionId`, which is how S3 has it. A server that says neither the version
-    /// nor an `ETag` of the kind that is meant is trusted with whole objects only, whose MD5 tells.
+    /// The pinned version is sent as the query `versionId`, as for S3. A server that returns neither the version nor a
+    /// comparable `ETag` is trusted with whole objects only, which are verified by MD5.
     async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
         let get = async {
             match self.open(key, options.held()).await? {
@@ -696,7 +697,7 @@ impl Store for HttpStore {
         with_facts(self, options, entries)
     }
 
-    /// An index page is made for people: it may be cut off, leave out hidden names, or be somebody's own.
+    /// Index pages are made for people: they may be truncated, omit hidden names, or be custom pages.
     fn facts(&self) -> StoreFacts {
         StoreFacts { lists_all: false, is_writable: false, is_remote: true }
     }

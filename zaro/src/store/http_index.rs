@@ -1,24 +1,24 @@
-//! Index pages of plain web servers: nginx (HTML and JSON), Apache, Python's `http.server`, Caddy and their like.
+//! Parsing index pages of plain web servers: nginx (HTML and JSON), Apache, Python's `http.server`, Caddy and similar.
 //!
-//! A page counts as an index only if it says so ("Index of …", "Directory listing for …") or is a JSON list of
-//! entries. Of its links only those count that lead one step down from the page itself; sort links, the parent
-//! and links elsewhere fall away. A page that is cut off, or leads to a next one, does not show the folder: that is an error.
+//! A page counts as an index only if it says so ("Index of …", "Directory listing for …") or is a JSON list of entries.
+//! Only links one level below the page count; sort links, the parent and links elsewhere are ignored. A page that is
+//! truncated, or leads to a next one, is incomplete: that is an error.
 //!
-//! nginx and Apache leave out names that begin with a dot, so a listing may lack `.zarray` and its like though they
-//! can be read.
+//! nginx and Apache omit names that begin with a dot, so a listing may lack `.zarray` and the like although they can be
+//! read.
 
 use url::Url;
 
 use super::{Listing, percent_decode};
 use crate::error::{Error, Result};
 
-/// How much of a page is searched for the words that make it an index.
+/// How much of a page is searched for the text that makes it an index.
 const HEAD: usize = 16 << 10;
 
-/// What a query asks for that leads to another page of the same listing.
+/// Query parameters that lead to another page of the same listing.
 const NEXT: [&str; 8] = ["page", "offset", "start", "marker", "next", "cursor", "token", "from"];
 
-/// What the index `page`, found at `at`, lists; `None` if it is not an index.
+/// The entries of the index `page` at the URL `at`; `None` if it is not an index.
 pub(super) fn parse(page: &[u8], at: &Url) -> Result<Option<Listing>> {
     let text = String::from_utf8_lossy(page);
     let mut out = Listing::default();
@@ -39,7 +39,7 @@ pub(super) fn parse(page: &[u8], at: &Url) -> Result<Option<Listing>> {
     Ok(Some(out))
 }
 
-/// Whether a name can be one part of a key.
+/// Whether a name can be one segment of a key.
 fn is_name(name: &str) -> bool {
     !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\\', '\0'])
 }
@@ -54,7 +54,7 @@ fn html_entries(page: &str, at: &Url) -> Result<Option<Vec<(String, bool)>>> {
         return Ok(None);
     }
     if head.contains("<html") && page.to_ascii_lowercase_find("</html").is_none() {
-        return Err(Error::unsupported("the server's index page is cut off"));
+        return Err(Error::unsupported("the server's index page is truncated"));
     }
     let folder = at.path().rsplit_once('/').map_or("", |(folder, _)| folder);
     let mut out = Vec::new();
@@ -94,7 +94,7 @@ fn hrefs(page: &str) -> impl Iterator<Item = &str> {
             rest = after;
             let Some(value) = after.trim_start().strip_prefix('=') else { continue };
             let value = value.trim_start();
-            // The search goes on behind the value, so that no part of the page is looked at twice.
+            // The search continues after the value, so that no part of the page is scanned twice.
             let (found, behind) = match value.chars().next()? {
                 quote @ ('"' | '\'') => value.get(1..)?.split_once(quote)?,
                 _ => {
@@ -108,7 +108,7 @@ fn hrefs(page: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Searching without regard to the case of letters.
+/// Case-insensitive search.
 trait FindWord {
     fn to_ascii_lowercase_find(&self, word: &str) -> Option<usize>;
 }
@@ -119,13 +119,13 @@ impl FindWord for str {
     }
 }
 
-/// The text of an HTML attribute.
+/// Unescapes the text of an HTML attribute.
 fn unescape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('&') {
         out.push_str(before);
-        // Entities are short; a page of lone ampersands is not searched to its end for each of them.
+        // Entities are short: a page of lone ampersands is not scanned to its end for each of them.
         let end = after.bytes().take(9).position(|b| b == b';');
         let entity = end.and_then(|at| Some((after.get(..at)?, after.get(at + 1..)?)));
         let known = entity.and_then(|(name, tail)| {
@@ -194,7 +194,7 @@ fn json_entries(text: &str) -> Option<Vec<(String, bool)>> {
     }
 }
 
-/// Just enough JSON for a flat list of flat objects.
+/// A minimal parser for a flat list of flat JSON objects.
 struct FlatJson<'a> {
     rest: &'a str,
 }

@@ -1,4 +1,4 @@
-//! What lies below a prefix: one stream of entries, pulled page by page, that can be resumed.
+//! Listings: a resumable stream of the entries below a prefix, requested page by page.
 
 use std::cmp::Ordering;
 use std::future::Future;
@@ -9,28 +9,29 @@ use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use super::{ObjectMeta, Store, join};
 use crate::error::{Error, Result};
 
-/// How many entries a store at hand looks up at a time.
+/// How many entries a local store looks up at a time.
 const PAGE: usize = 1000;
 
-/// How many objects are asked about at once, where a listing does not tell more than their names.
+/// How many objects are requested at once to get metadata that a listing does not include.
 const FACTS_AT_ONCE: usize = 32;
 
-/// What is listed, besides below which prefix.
+/// Options of a listing, besides the prefix.
 #[derive(Debug, Clone, Default, PartialEq, Eq, derive_setters::Setters)]
 #[setters(prefix = "with_")]
 #[non_exhaustive]
 pub struct ListOptions {
     /// Every object below the prefix; otherwise the objects and prefixes directly below it.
     pub recursive: bool,
-    /// Resume after an entry of an earlier listing with the same options: its [`Entry::cursor`]. A server with an order of its
-    /// own (SeaweedFS has `a/b` before `a-b`) leaves entries out then.
+    /// Resume after an entry of an earlier listing with the same options: its [`Entry::cursor`]. With a server that has
+    /// its own order (SeaweedFS lists `a/b` before `a-b`), entries are skipped.
     pub after: Option<String>,
-    /// Say of each object what [`Store::stat`] would say. Without it, that is said where it costs nothing.
+    /// Return the metadata of each object, as [`Store::stat`] does. Without it, only metadata that costs no extra
+    /// request.
     pub facts: bool,
 }
 
 impl ListOptions {
-    /// Every object below the prefix, with its facts.
+    /// Every object below the prefix, with metadata.
     #[must_use]
     pub fn objects() -> Self {
         Self { recursive: true, facts: true, ..Self::default() }
@@ -42,7 +43,7 @@ impl ListOptions {
         Self { after: Some(cursor), ..self.clone() }
     }
 
-    /// Whether an entry was listed before.
+    /// Whether an entry is at or before the cursor.
     pub(crate) fn is_past(&self, entry: &Entry) -> bool {
         self.after.as_ref().is_some_and(|after| entry.bytes().le(after.bytes()))
     }
@@ -53,12 +54,12 @@ impl ListOptions {
 pub enum Entry {
     /// An object.
     Object(KeyEntry),
-    /// The whole path of a prefix ("folder"), without a closing slash.
+    /// The full path of a prefix ("folder"), without a trailing slash.
     Prefix(String),
 }
 
 impl Entry {
-    /// The whole key, or the whole path of the prefix.
+    /// The full key, or the full path of the prefix.
     #[must_use]
     pub fn path(&self) -> &str {
         match self {
@@ -90,7 +91,7 @@ impl Entry {
         self.path().bytes().chain(slash)
     }
 
-    /// Which of two comes first in a listing.
+    /// Compares two entries in listing order.
     pub(crate) fn order(&self, other: &Self) -> Ordering {
         self.bytes().cmp(other.bytes())
     }
@@ -103,12 +104,12 @@ pub struct KeyEntry {
     pub key: String,
     /// Its size in bytes.
     pub size: u64,
-    /// What else is known of it, where the listing says it.
+    /// Other metadata, where the listing has it.
     pub meta: ObjectMeta,
 }
 
 impl KeyEntry {
-    /// An object of which this is known.
+    /// An object with this metadata.
     #[must_use]
     pub fn new(key: String, meta: ObjectMeta) -> Self {
         Self { key, size: meta.size().unwrap_or(0), meta }
@@ -120,12 +121,12 @@ impl KeyEntry {
 pub struct Listing {
     /// Names of objects, without the prefix, sorted.
     pub objects: Vec<String>,
-    /// Names of sub-prefixes ("folders"), without the prefix and without the closing slash, sorted.
+    /// Names of sub-prefixes ("folders"), without the prefix and without the trailing slash, sorted.
     pub prefixes: Vec<String>,
 }
 
 impl Listing {
-    /// Adds what a key, given without the prefix, shows of itself.
+    /// Adds the name that a key, relative to the prefix, contributes.
     pub(crate) fn add(&mut self, rest: &str) {
         match rest.split_once('/') {
             None => self.objects.push(rest.to_owned()),
@@ -136,7 +137,7 @@ impl Listing {
         }
     }
 
-    /// In order, with no name twice: `a-b` sorts before `a/…` as a key, but after `a` as a name.
+    /// Sorted and without duplicates: `a-b` sorts before `a/…` as a key, but after `a` as a name.
     pub(crate) fn sorted(mut self) -> Self {
         for names in [&mut self.objects, &mut self.prefixes] {
             names.sort();
@@ -145,7 +146,7 @@ impl Listing {
         self
     }
 
-    /// All names below `prefix` that a listing of one level gives.
+    /// Collects all names below `prefix` from a listing of one level.
     pub(super) async fn collect(prefix: &str, mut found: BoxStream<'_, Result<Entry>>) -> Result<Self> {
         let skip = join(prefix, "").len();
         let mut out = Self::default();
@@ -157,7 +158,7 @@ impl Listing {
     }
 }
 
-/// Names of one folder, in the order of a listing.
+/// Names in one folder, in listing order.
 #[derive(Debug, Default)]
 pub(crate) struct FolderNames {
     /// Those of folders end with a slash.
@@ -183,7 +184,7 @@ impl From<Listing> for FolderNames {
     }
 }
 
-/// A folder that a walk is in.
+/// A folder that a walk has entered.
 struct OpenFolder {
     folder: String,
     level: std::vec::IntoIter<String>,
@@ -198,7 +199,8 @@ impl OpenFolder {
     }
 }
 
-/// A listing of folders: `level` gives the names in one, those after a name if one is given. Of objects only the key is said.
+/// A listing by walking folders: `level` returns the names in one, after a given name if any. Objects have only their
+/// keys.
 pub(crate) fn walk<'a, F>(
     prefix: &str,
     options: &ListOptions,
@@ -250,7 +252,7 @@ where
     entries.boxed()
 }
 
-/// Asks for the facts of each object, if they are wanted. What was deleted since it was listed is left out.
+/// Requests the metadata of each object, if wanted. Objects deleted since they were listed are left out.
 pub(crate) fn with_facts<'a, S: Store + ?Sized>(
     store: &'a S,
     options: &ListOptions,
@@ -270,10 +272,10 @@ pub(crate) fn with_facts<'a, S: Store + ?Sized>(
     known.buffered(FACTS_AT_ONCE).try_filter_map(|entry| async { Ok(entry) }).boxed()
 }
 
-/// What is told the keys of a store and their facts, one after another, until it says `false`.
+/// A callback that receives keys and their metadata one by one, until it returns `false`.
 pub(crate) type See<'a> = &'a mut dyn FnMut(&str, &dyn Fn() -> ObjectMeta) -> bool;
 
-/// A listing of keys that are at hand in order: `page` shows them from a bound on.
+/// A listing of keys that are locally available in order: `page` visits them from a bound on.
 pub(crate) fn of_sorted<'a>(
     prefix: &str,
     options: &ListOptions,
@@ -313,7 +315,7 @@ pub(crate) fn of_sorted<'a>(
     pages.try_flatten().boxed()
 }
 
-/// A listing that cannot be made.
+/// A listing that fails.
 pub(crate) fn failed<'a>(error: Error) -> BoxStream<'a, Result<Entry>> {
     stream::iter([Err(error)]).boxed()
 }

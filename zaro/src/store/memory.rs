@@ -1,4 +1,4 @@
-//! Objects in memory: for tests, bindings and small things.
+//! An in-memory store, for tests, bindings and small data.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,11 +26,11 @@ pub struct MemoryStore {
 #[derive(Debug, Default)]
 struct MemoryObjects {
     objects: BTreeMap<String, StoredObject>,
-    /// How many puts there were.
+    /// Number of puts so far.
     puts: u64,
 }
 
-/// An object, and the number of the put that brought it.
+/// An object, and the number of its put.
 #[derive(Debug, Clone)]
 struct StoredObject {
     bytes: Bytes,
@@ -87,7 +87,7 @@ impl fmt::Display for MemoryStore {
     }
 }
 
-/// The part of `bytes` that `range` names, sharing the memory.
+/// The `range` of `bytes`, sharing their memory.
 pub(crate) fn slice(bytes: &Bytes, range: Option<ByteRange>) -> Result<Bytes> {
     let Some(range) = range else { return Ok(bytes.clone()) };
     let (offset, length) = range.resolve(u64_of(bytes.len()))?;
@@ -113,7 +113,7 @@ impl Store for MemoryStore {
         read().map(Some).map_err(named)
     }
 
-    /// Nothing more is held by it, so it may have any size.
+    /// Streaming takes no extra memory, so any size is allowed.
     async fn get_stream(&self, key: &str, options: GetOptions<'_>) -> Result<Option<ObjectStream>> {
         let options = GetOptions { max_size: options.max_size.or(Some(u64::MAX)), ..options };
         Ok(self.get_opts(key, options).await?.map(|object| ObjectStream::of(object, options.range)))

@@ -1,13 +1,13 @@
-//! Layer 1: keys to bytes.
+//! Stores (layer 1): the [`Store`] trait maps keys to bytes.
 //!
-//! A [`Store`] answers three questions: the bytes behind a key (all, or a range of them), how many there are, and
-//! what lies directly below a prefix. Those that can be written to also put, under a condition if wanted, and delete.
-//! Everything else — caching, retrying, joining neighbouring ranges, a prefix — is a store around a store, in `wrap`.
+//! A [`Store`] reads objects or byte ranges, returns their size and metadata, and lists prefixes. Writable stores also
+//! put, optionally under a condition, and delete. Everything else — caching, retrying, coalescing of ranges, prefixes —
+//! is a wrapper store, in `wrap`.
 //!
-//! **Missing is not failed.** `Ok(None)` means that the store is sure the key does not exist. A time-out, a refusal
-//! or a short answer is always an `Err`.
+//! **Missing is not failed.** `Ok(None)` means that the store is sure the key does not exist. A timeout, a refusal or a
+//! short response is always an `Err`.
 //!
-//! **A put is whole.** Whoever reads sees the old object or the new one, never a part of either.
+//! **Puts are atomic.** A reader sees the old object or the new one, never a part of either.
 
 use std::fmt::{Debug, Display};
 use std::sync::Arc;
@@ -74,19 +74,20 @@ pub use zip::create::{
 };
 pub use zip::{ArchiveEntry, ZipStore};
 
-/// The object by which unfinished work in a place is known. Files of this name are for their owner alone.
+/// The journal object of unfinished work. Files of this name are private to their owner.
 pub(crate) const JOURNAL: &str = ".zaro-journal.json";
 
-/// The object by which somebody says that they change the shape of an array.
+/// The lock object of a change to the shape of an array.
 pub(crate) const TURN: &str = ".zaro-turn.json";
 
-/// The folder in which something is made that is to replace what it lies in. It is no node; what is made lies one deeper.
+/// The folder in which a replacement for its parent is created. It is not a node; the replacement lies one level
+/// deeper.
 pub(crate) const REPLACEMENT: &str = ".zaro-new";
 
-/// The folder beside the document of an array in which everybody who writes elements to it says so.
+/// The folder beside an array's document in which its writers register.
 pub(crate) const WRITING: &str = ".zaro-writing";
 
-/// What unfinished work of earlier versions is known by, and which command it was.
+/// Journal names of earlier versions, and the command that wrote them.
 pub(crate) const OLD_JOURNALS: [(&str, &str); 6] = [
     (".zaro-copy.json", "copy"),
     (".zaro-convert.json", "copy --in-place"),
@@ -96,23 +97,23 @@ pub(crate) const OLD_JOURNALS: [(&str, &str); 6] = [
     (".zaro-image-convert.json", "image convert"),
 ];
 
-/// Whether an object of this name says that something is unfinished, and is no content.
+/// Whether an object of this name marks unfinished work and is not content.
 #[cfg(feature = "image")]
 pub(crate) fn is_journal(name: &str) -> bool {
     name == JOURNAL || name == TURN || OLD_JOURNALS.iter().any(|(old, _)| *old == name)
 }
 
-/// A part of an object.
+/// A byte range of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ByteRange {
-    /// Bytes `offset .. offset + length`. A store answers with exactly that many bytes or with an error.
+    /// Bytes `offset .. offset + length`. A store returns exactly that many bytes or an error.
     Span {
         /// First byte.
         offset: u64,
-        /// How many bytes.
+        /// Number of bytes.
         length: u64,
     },
-    /// The last bytes of the object; all of it if it is shorter than that.
+    /// The last bytes of the object; all of it if it is shorter.
     Suffix(u64),
     /// Everything from `offset` on.
     From(u64),
@@ -146,28 +147,28 @@ impl ByteRange {
     }
 }
 
-/// Keys to bytes. Cheap to share as [`SharedStore`].
+/// Maps keys to bytes. Cheap to share as [`SharedStore`].
 ///
 /// Keys are Unicode, case sensitive, relative (`a/b/zarr.json`), never begin or end with a slash.
 #[async_trait]
 pub trait Store: Debug + Display + Send + Sync + 'static {
-    /// The object behind `key`, or a part of it, as the options say, with what is known of it; `None` if the key does not exist.
+    /// Returns the object behind `key`, or a range of it, with its metadata; `None` if the key does not exist.
     ///
     /// [`StoreExt`] has shorter forms.
     async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>>;
 
-    /// The same as a stream, for what is too large to be held. Without [`GetOptions::max_size`] it may have as many bytes as
-    /// the store announces, however many that are.
+    /// The same as a stream, for large objects. Without [`GetOptions::max_size`], the size announced by the store is
+    /// the only limit.
     ///
-    /// The default holds it all.
+    /// The default holds the whole object in memory.
     async fn get_stream(&self, key: &str, options: GetOptions<'_>) -> Result<Option<ObjectStream>> {
         Ok(self.get_opts(key, options).await?.map(|object| ObjectStream::of(object, options.range)))
     }
 
-    /// Several ranges of one object, in the order asked, all of one state, which is the one that is asked for, if any;
+    /// Returns several ranges of one object, in the given order and all of the same state (the expected one, if any);
     /// `None` if the key does not exist.
     ///
-    /// The default asks for all at once with [`Store::get_opts`].
+    /// The default requests all of them concurrently with [`Store::get_opts`].
     async fn get_ranges(
         &self,
         key: &str,
@@ -177,116 +178,117 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
         each_range(self, key, ranges, state).await
     }
 
-    /// What is known of the object behind `key`; `None` if it does not exist. Nothing of it is read, and no cache asked.
+    /// Returns the metadata of the object behind `key`; `None` if it does not exist. Nothing is read, and caches are
+    /// bypassed.
     async fn stat(&self, key: &str) -> Result<Option<ObjectMeta>>;
 
-    /// What lies below `prefix` (`""` or a path without a closing slash), in the order of [`Entry::cursor`] where the store
-    /// has an order at all. Pages are asked for as the stream is polled. What changes meanwhile may or may not be seen.
+    /// Lists what lies below `prefix` (`""` or a path without a trailing slash), in the order of [`Entry::cursor`] if
+    /// the store has an order. Pages are requested as the stream is polled. Concurrent changes may or may not be seen.
     ///
-    /// A prefix with nothing below it is an empty listing, and an object called `prefix` itself is not below it. A store
-    /// that cannot list, or not there, says [`ErrorKind::Unsupported`](crate::ErrorKind). [`StoreExt`] has shorter forms.
+    /// A prefix with nothing below it is an empty listing, and an object called `prefix` itself is not below it. A
+    /// store that cannot list here returns [`ErrorKind::Unsupported`](crate::ErrorKind). [`StoreExt`] has shorter
+    /// forms.
     fn list_opts(&self, prefix: &str, options: &ListOptions) -> BoxStream<'_, Result<Entry>>;
 
-    /// What holds for all of the store.
+    /// Properties of the whole store.
     ///
-    /// The default is a store that cannot be written to, and that is remote unless there is a way past the async seam.
+    /// The default is a store that is read-only, and remote unless it has [`Store::direct`].
     fn facts(&self) -> StoreFacts {
         StoreFacts { lists_all: true, is_writable: false, is_remote: self.direct().is_none() }
     }
 
     /// Puts `value` behind `key` if the condition holds.
     ///
-    /// After an error it is not known whether the object was written, unless the store says so; it is whole in
-    /// either case. A store that cannot hold the condition says [`ErrorKind::Unsupported`](crate::ErrorKind).
+    /// After an error it is unknown whether the object was written, unless the store says so; it is whole in either
+    /// case. A store that does not support the condition returns [`ErrorKind::Unsupported`](crate::ErrorKind).
     async fn put(&self, key: &str, value: Bytes, when: Condition) -> Result<Put> {
         let _ = (value, when);
         Err(unwritable(self, key))
     }
 
-    /// Deletes the object behind `key`. One that does not exist is deleted already.
+    /// Deletes the object behind `key`. Deleting a missing object succeeds.
     async fn delete(&self, key: &str) -> Result<()> {
         Err(unwritable(self, key))
     }
 
-    /// Deletes the object behind `key` if it is in this state, which was got [for an update](GetOptions::for_update);
-    /// refused also if it is gone. A store that cannot hold the condition says
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind): no bucket can.
+    /// Deletes the object behind `key` if it is in this state, which was read [for an update](GetOptions::for_update);
+    /// also refused if it no longer exists. A store without conditional deletes returns
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind): no bucket has them.
     async fn delete_unchanged(&self, key: &str, state: &ObjectMeta) -> Result<Put> {
         let _ = state;
-        Err(Error::unsupported("this kind of store cannot delete under a condition")
+        Err(Error::unsupported("this kind of store does not support conditional deletes")
             .with_key(key)
             .with_store(self))
     }
 
-    /// Deletes every object below `prefix/`; `""` for all of the store. Objects that others put there meanwhile may
-    /// or may not survive. The object `prefix/.zaro-delete.json` ([`DELETING`]) goes last, so that what a killed process
-    /// left can be told from what somebody keeps there.
+    /// Deletes every object below `prefix/`; `""` for the whole store. Objects that others put there concurrently may
+    /// or may not survive. The object `prefix/.zaro-delete.json` ([`DELETING`]) is deleted last, so that the remains of
+    /// a killed deletion can be recognised.
     async fn delete_prefix(&self, prefix: &str) -> Result<()> {
         Err(unwritable(self, prefix))
     }
 
-    /// Puts a copy of the object behind `from` behind `to`, whatever is there. It is an error if there is none.
+    /// Copies the object behind `from` to `to`, replacing what is there. Fails if `from` does not exist.
     async fn copy_object(&self, from: &str, to: &str) -> Result<()> {
         let Some(bytes) = self.get(from, None).await? else {
-            return Err(Error::io("there is nothing to be copied").with_key(from).with_store(self));
+            return Err(Error::io("the object to copy does not exist").with_key(from).with_store(self));
         };
         self.put(to, bytes, Condition::Always).await.map(drop)
     }
 
-    /// Puts what lies below `prefix/inner/` in the place of everything that lies below `prefix/`, in one step: at every
-    /// moment others see the old or the new. `false` where that cannot be done; then nothing has changed.
+    /// Replaces everything below `prefix/` by what lies below `prefix/inner/`, atomically: others see the old or the
+    /// new. `false` where that is not supported; then nothing has changed.
     async fn promote(&self, prefix: &str, inner: &str) -> Result<bool> {
         let _ = (prefix, inner);
         Ok(false)
     }
 
-    /// Ends the work: everything that was put is where others find it, and what was not found is not there, as far as
-    /// that can be told in the end only. Only archives have something left to do.
+    /// Finishes the work: everything that was put becomes visible, and final checks are made. Only archives have
+    /// anything to do here.
     async fn finish(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Where the bytes behind `key` are taken from, if that is another place than this store. `None` also where that cannot be
-    /// told without waiting.
+    /// The origin of the bytes behind `key`, if that is outside this store. `None` also where it is unknown without a
+    /// request.
     fn origin(&self, key: &str) -> Option<Origin> {
         let _ = key;
         None
     }
 
-    /// The places that the bytes below `prefix/` come from: first that of the prefix itself, then all others that links
-    /// and references lead to. Two stores that give the same or nested places share bytes.
+    /// The places where the bytes below `prefix/` are stored: first that of the prefix itself, then all others that
+    /// symlinks and references lead to. Two stores with the same or nested places share bytes.
     ///
-    /// The default knows nothing but this very store.
+    /// The default knows nothing but this store.
     fn sites(&self, prefix: &str) -> BoxStream<'_, Result<Site>> {
         let number = std::ptr::from_ref(self).addr();
         futures::stream::iter([Ok(Site::own(number, prefix))]).boxed()
     }
 
-    /// How many bytes there is room for, where that is known: on the disk that the files are on.
+    /// Free space in bytes, where known: on the disk with the files.
     fn free_space(&self) -> Option<u64> {
         None
     }
 
-    /// The way past the async seam for stores whose bytes are at hand (files, memory): the thread that decodes
-    /// reads for itself. `None` for everything remote.
+    /// Blocking access for local stores (files, memory): the decoding thread itself reads. `None` for remote stores.
     fn direct(&self) -> Option<&dyn Direct> {
         None
     }
 }
 
-/// What holds for all of a store.
+/// Properties of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoreFacts {
-    /// Whether a listing has everything that is there. That of a web server is a page made for people, which may leave
-    /// things out: it gives names to look for, and says nothing of what it does not name.
+    /// Whether a listing is complete. That of a web server is a page made for people, which may omit entries: absence
+    /// from it proves nothing.
     pub lists_all: bool,
-    /// Whether [`Store::put`] and [`Store::delete`] are there at all. They may still be refused.
+    /// Whether [`Store::put`] and [`Store::delete`] are supported. They may still be refused.
     pub is_writable: bool,
     /// Whether a round trip is expensive, so that ranges should be joined generously.
     pub is_remote: bool,
 }
 
-/// Shorter forms of what a [`Store`] does.
+/// Shorter forms of the [`Store`] methods.
 #[async_trait]
 pub trait StoreExt: Store {
     /// The bytes behind `key`, or the `range` of them; `None` if the key does not exist.
@@ -294,13 +296,13 @@ pub trait StoreExt: Store {
         Ok(self.get_opts(key, GetOptions::range(range)).await?.map(|object| object.bytes))
     }
 
-    /// The same, of the state of the object that `pin` names; an error if what is there is another state.
+    /// The same for the state that `pin` names; an error if the object is in another state.
     async fn get_pinned(&self, key: &str, range: Option<ByteRange>, pin: &Pin) -> Result<Option<Bytes>> {
         let options = GetOptions { range, pin: Some(pin), ..GetOptions::default() };
         Ok(self.get_opts(key, options).await?.map(|object| object.bytes))
     }
 
-    /// All of the object behind `key`, to be changed: with the state for [`Condition::Unchanged`].
+    /// The whole object behind `key`, for an update: with its state for [`Condition::Unchanged`].
     async fn get_for_update(&self, key: &str) -> Result<Option<(Bytes, ObjectMeta)>> {
         let options = GetOptions { for_update: true, max_size: Some(MAX_PUT), ..GetOptions::default() };
         Ok(self.get_opts(key, options).await?.map(|object| (object.bytes, object.meta)))
@@ -337,7 +339,7 @@ pub trait StoreExt: Store {
         self.facts().is_remote
     }
 
-    /// Whether there is an object behind `key`.
+    /// Whether `key` exists.
     async fn exists(&self, key: &str) -> Result<bool> {
         Ok(self.stat(key).await?.is_some())
     }
@@ -355,14 +357,14 @@ pub trait StoreExt: Store {
         }
     }
 
-    /// A text that tells the state of the object behind `key` from others ([`ObjectMeta::text`]); `None` if it does not
-    /// exist. A store that cannot tell is an [`ErrorKind::Unsupported`](crate::ErrorKind).
+    /// A text that identifies the state of the object behind `key` ([`ObjectMeta::text`]); `None` if it does not exist.
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind) if the store cannot identify states.
     async fn state(&self, key: &str) -> Result<Option<String>> {
         match self.stat(key).await?.map(|meta| meta.text()) {
             None => Ok(None),
             Some(Some(text)) => Ok(Some(text)),
             Some(None) => {
-                Err(Error::unsupported("this kind of store cannot tell the states of an object apart")
+                Err(Error::unsupported("this kind of store cannot identify the state of an object (ETag, version)")
                     .with_key(key)
                     .with_store(self))
             }
@@ -375,22 +377,22 @@ impl<S: Store + ?Sized> StoreExt for S {}
 /// A store behind a shared pointer.
 pub type SharedStore = Arc<dyn Store>;
 
-/// The largest object that can be put under a condition, and so the largest that is read to be changed: 5 GiB.
+/// The largest object for a conditional put, and so the largest that is read for an update: 5 GiB.
 const MAX_PUT: u64 = 5 << 30;
 
-/// What lies in a place while everything else there is deleted, and after a deletion that was killed.
+/// The marker object of a deletion in progress, or of one that was killed.
 pub const DELETING: &str = ".zaro-delete.json";
 
 pub(crate) fn unwritable(store: &(impl Display + ?Sized), key: &str) -> Error {
     Error::unsupported("this kind of store cannot be written to").with_key(key).with_store(store)
 }
 
-/// Blocking access to objects at hand.
+/// Blocking access to local objects.
 pub trait Direct: Send + Sync {
     /// Opens `key`; `None` if it does not exist.
     fn open(&self, key: &str) -> Result<Option<Box<dyn DirectObject>>>;
 
-    /// Puts the parts, one after another, behind `key` if the condition holds; as [`Store::put`].
+    /// Puts the concatenated parts behind `key` if the condition holds; as [`Store::put`].
     fn put(&self, key: &str, parts: &[&[u8]], when: &Condition) -> Result<Put> {
         let _ = (parts, when);
         Err(Error::unsupported("this kind of store cannot be written to").with_key(key))
@@ -410,7 +412,7 @@ pub trait DirectObject: Send + Sync {
     /// Fills `buf` from `offset` on, wholly or with an error.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()>;
 
-    /// What is known of it, in the state that was opened.
+    /// Its metadata, in the state that was opened.
     fn meta(&self) -> ObjectMeta {
         ObjectMeta::Unknown
     }
@@ -420,18 +422,18 @@ pub trait DirectObject: Send + Sync {
         Ok(self.meta())
     }
 
-    /// Fails if the object was changed since it was opened: what was read in parts is then of no state at all.
+    /// Fails if the object changed since it was opened: parts read from it may be of different states.
     fn check_unchanged(&self) -> Result<()> {
         Ok(())
     }
 
-    /// All its bytes, if they are in memory already.
+    /// All its bytes, if they are already in memory.
     fn as_bytes(&self) -> Option<&[u8]> {
         None
     }
 }
 
-/// Asks for all ranges at once, each by itself.
+/// Requests all ranges concurrently, each by itself.
 pub(crate) async fn each_range<S: Store + ?Sized>(
     store: &S,
     key: &str,

@@ -1,4 +1,4 @@
-//! How to reach a store: the same options for every kind, each kind taking those that mean something to it.
+//! Store options: how to reach a store, with the same options for every kind; each kind uses those that apply.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use super::wrap::retry::RetryPolicy;
 use crate::context::Context;
 use crate::error::{Error, Result};
 
-/// The names [`StoreOptions::set`] takes, for help texts.
+/// The names accepted by [`StoreOptions::set`], for help texts.
 pub const OPTION_NAMES: &[&str] = &[
     "anonymous",
     "region",
@@ -30,48 +30,49 @@ pub const OPTION_NAMES: &[&str] = &[
     "durable",
 ];
 
-/// How to reach a store. The default finds credentials where they usually are and goes without if there are none.
+/// How to reach a store. By default, credentials are searched in the usual places, and requests are unsigned if there
+/// are none.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct StoreOptions {
-    /// Whose memory, threads and connections are used.
+    /// The context, with memory, threads and connections.
     pub context: Context,
     /// Never sign a request, even where credentials are found.
     pub anonymous: bool,
-    /// The region of an S3 bucket. Without it: the environment, the profile, and what the server itself says.
+    /// Region of an S3 bucket. Default: from the environment, the profile, or the server.
     pub region: Option<String>,
-    /// The address of an S3, GCS or Azure server other than the provider's own, such as `http://localhost:9000`.
+    /// URL of an S3, GCS or Azure server other than the provider's own, such as `http://localhost:9000`.
     pub endpoint: Option<String>,
-    /// Whether the bucket is the first part of the path rather than of the host name. Without it: yes for an
-    /// `endpoint` of one's own and for bucket names with dots.
+    /// Whether the bucket is the first part of the path rather than of the host name. Default: yes with an `endpoint`,
+    /// and for bucket names with dots.
     pub path_style: Option<bool>,
-    /// The profile of `~/.aws/credentials` and `~/.aws/config` to take keys, region and endpoint from.
+    /// Profile in `~/.aws/credentials` and `~/.aws/config` for keys, region and endpoint.
     pub profile: Option<String>,
     /// Agree to pay for requests to a requester-pays bucket.
     pub request_payer: bool,
-    /// The Azure storage account, where the address does not name it.
+    /// Azure storage account, where the URI does not name it.
     pub account: Option<String>,
-    /// Headers sent along with every request. Not sent to another host when a server redirects there.
+    /// Headers sent with every request, but not to another host after a redirect.
     pub headers: Vec<(String, String)>,
-    /// How long a connection may take to stand: 10 s.
+    /// Timeout for connecting: 10 s.
     pub connect_timeout: Duration,
-    /// How long a server may be silent before or within an answer: 15 s. A slow answer that keeps coming is fine.
+    /// Timeout without any data from the server: 15 s. A slow response that keeps coming is fine.
     pub read_timeout: Duration,
-    /// When and how often to repeat a failed request.
+    /// When and how often to retry a failed request.
     pub retry: RetryPolicy,
-    /// How many requests may be under way to one host: 64.
+    /// Maximum number of concurrent requests per host: 64.
     pub concurrency: usize,
-    /// Whether answers of remote stores are held, in the memory that the context has for them.
+    /// Whether responses of remote stores are cached, in the memory of the context.
     pub cache: bool,
-    /// How old a held answer may be before the store is asked whether it still holds. Without it: any age.
+    /// Maximum age of a cached response before it is revalidated. Default: no limit.
     pub max_age: Option<Duration>,
-    /// Take 403 for "does not exist", as some buckets answer where listing is not permitted.
+    /// Treat 403 as "does not exist", as some buckets answer where listing is not permitted.
     pub missing_403: bool,
     /// Follow a redirect from `https` to `http`.
     pub allow_http: bool,
-    /// A file counts as written only when it is on the disk (`fsync`), so that it outlives a crash of the machine.
+    /// Sync files to disk before they count as written (`fsync`), so that they survive a crash of the machine.
     pub durable: bool,
-    /// Counts requests and shows them as they end.
+    /// Counts requests and reports each when it ends.
     pub log: Option<Arc<RequestLog>>,
     overrides: Vec<Override>,
 }
@@ -112,9 +113,9 @@ impl Default for StoreOptions {
 }
 
 impl StoreOptions {
-    /// Sets the option called `name` from text, as the command line does. Dashes and underscores are the same.
+    /// Sets the option `name` from text, as the command line does. Dashes and underscores are equivalent.
     ///
-    /// Times are in seconds, `header` is `Name: value` and adds one.
+    /// Times are in seconds; `header` is `Name: value` and adds a header.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         let text = || Some(value.to_owned()).filter(|v| !v.is_empty());
         match name.replace('-', "_").as_str() {
@@ -138,7 +139,7 @@ impl StoreOptions {
             "durable" => self.durable = flag(name, value)?,
             _ => {
                 return Err(Error::usage(format!(
-                    "there is no store option {name:?}; there are {}",
+                    "unknown store option {name:?}; options are {}",
                     OPTION_NAMES.join(", ")
                 )));
             }
@@ -153,12 +154,12 @@ impl StoreOptions {
                 self.headers.push((name.trim().to_owned(), value.trim().to_owned()));
                 Ok(())
             }
-            // What it says may be secret.
-            _ => Err(Error::usage("a header has the form \"Name: value\"")),
+            // The value may be secret.
+            _ => Err(Error::usage("a header must have the form \"Name: value\"")),
         }
     }
 
-    /// Adds an option for the addresses that begin with a prefix, given as `PREFIX:key=value`
+    /// Adds an option for URIs that begin with a prefix, given as `PREFIX:key=value`
     /// (`s3://bucket/part:anonymous=true`).
     pub fn add_override(&mut self, text: &str) -> Result<()> {
         let split = text.match_indices(':').find_map(|(i, _)| {
@@ -169,20 +170,20 @@ impl StoreOptions {
             word.then(|| Override { prefix: prefix.into(), name: name.into(), value: value.into() })
         });
         let Some(over) = split.filter(|o| !o.prefix.is_empty()) else {
-            return Err(Error::usage(format!("{text:?} is not of the form PREFIX:key=value")));
+            return Err(Error::usage(format!("{text:?} does not have the form PREFIX:key=value")));
         };
-        // Said at once, not when an address happens to match.
+        // Checked at once, not when a URI happens to match.
         Self::default().set(&over.name, &over.value)?;
         self.overrides.push(over);
         Ok(())
     }
 
-    /// The options for the address `uri`: these, and on top those set for prefixes of it, the longest prefix last.
+    /// The options for `uri`: these, overridden by those set for its prefixes, the longest prefix last.
     pub fn for_uri(&self, uri: &str) -> Result<Self> {
         let mut matching: Vec<_> = self.overrides.iter().filter(|o| uri.starts_with(&o.prefix)).collect();
         matching.sort_by_key(|o| o.prefix.len());
         let mut out = self.clone();
-        // Of headers of one name, those of the longest prefix are sent.
+        // Of headers with the same name, those of the longest prefix are sent.
         let mut named: Vec<(String, usize)> = Vec::new();
         for over in matching {
             if over.name == "header" {
@@ -199,11 +200,11 @@ impl StoreOptions {
     }
 }
 
-/// Which options for prefixes apply to an address; equal for addresses that are reached alike.
+/// Which prefix options apply to a URI; equal for URIs that are reached in the same way.
 pub(crate) type Applied = Vec<usize>;
 
 impl StoreOptions {
-    /// Which of the options for prefixes apply to `uri`.
+    /// Which prefix options apply to `uri`.
     pub(crate) fn applied(&self, uri: &str) -> Applied {
         let applies = |(_, o): &(usize, &Override)| uri.starts_with(&o.prefix);
         self.overrides.iter().enumerate().filter(applies).map(|(i, _)| i).collect()

@@ -1,26 +1,27 @@
-//! Where bytes come from that a store takes from elsewhere.
+//! The origin of bytes that a store takes from elsewhere.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::error::redacted;
 
-/// How many characters of an address messages show: it may be anything, and a message should still be read.
+/// How much of a URI is shown in messages: it may be of any length.
 const LONGEST_SHOWN: usize = 1000;
 
-/// The place that the bytes behind a key are taken from: enough to send a client there in place of the bytes.
+/// The place where the bytes behind a key are stored: enough to redirect a client there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Origin {
-    /// The address, secrets and all. A relative one is relative to what names it; empty for the target that the caller names.
+    /// The URI, including secrets. A relative one is relative to the document that names it; empty for the target that
+    /// the caller names.
     pub address: Arc<str>,
-    /// Which bytes of it, as offset and length; all of them without.
+    /// Byte range as offset and length; `None` for the whole object.
     pub range: Option<(u64, u64)>,
-    /// Which version of the object, in a bucket that keeps versions.
+    /// The version ID, in a versioned bucket.
     pub version: Option<String>,
 }
 
 impl fmt::Display for Origin {
-    /// For messages: without the secrets of the address.
+    /// For messages: without secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let address = if self.address.is_empty() { "the target".into() } else { redacted(&self.address) };
         match address.char_indices().nth(LONGEST_SHOWN) {

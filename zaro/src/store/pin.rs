@@ -1,4 +1,4 @@
-//! One state of an object, named from outside: what a manifest or a reference says the bytes must be.
+//! A pin: the state of an object that a manifest or a reference requires.
 
 use md5::{Digest, Md5};
 
@@ -6,23 +6,23 @@ use super::stream::{Body, checked};
 use crate::error::{Error, Result};
 use crate::num::u64_of;
 
-/// Which state of an object is meant, and how to tell that an answer is of that state.
+/// Which state of an object is expected, and how to verify it.
 ///
-/// Everything that is said must hold; what is `None` may be anything. An empty pin names whatever is there.
+/// Everything that is set must match. An empty pin matches any state.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Pin {
-    /// The version's name in a bucket that keeps versions.
+    /// The version ID, in a versioned bucket.
     pub version: Option<String>,
-    /// The `ETag` of that state, without quotes.
+    /// The expected `ETag`, without quotes.
     pub etag: Option<String>,
-    /// How many bytes the whole object has.
+    /// The size of the whole object in bytes.
     pub size: Option<u64>,
-    /// The object must not have been changed after this moment, in seconds since 1970.
+    /// The object must not have been modified after this time, in seconds since 1970.
     pub unmodified_since: Option<i64>,
 }
 
 impl Pin {
-    /// Whether any state will do.
+    /// Whether any state matches.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -31,16 +31,16 @@ impl Pin {
     /// Refuses an object of another size.
     pub(crate) fn check_size(&self, size: u64) -> Result<()> {
         match self.size {
-            Some(wanted) if wanted != size => Err(other(format!("it has {size} bytes in place of {wanted}"))),
+            Some(wanted) if wanted != size => Err(other(format!("it has {size} bytes instead of {wanted}"))),
             _ => Ok(()),
         }
     }
 
-    /// Refuses an object that was changed later, given in seconds since 1970.
+    /// Refuses an object modified later than this, in seconds since 1970.
     pub(crate) fn check_time(&self, modified: i64) -> Result<()> {
         match self.unmodified_since {
             Some(limit) if modified > limit => {
-                Err(other(format!("it was changed {} s too late", modified.saturating_sub(limit))))
+                Err(other(format!("it was modified {} s too late", modified.saturating_sub(limit))))
             }
             _ => Ok(()),
         }
@@ -58,7 +58,7 @@ impl Pin {
         }
     }
 
-    /// Refuses bytes that are the whole object and not those of the `ETag`, where that is an MD5.
+    /// Refuses a whole object whose bytes do not match the `ETag`, if that is an MD5.
     pub(crate) fn check_whole(&self, bytes: &[u8]) -> Result<()> {
         self.check_size(u64_of(bytes.len()))?;
         match self.md5() {
@@ -67,7 +67,7 @@ impl Pin {
         }
     }
 
-    /// The same for bytes that come as a stream; their number is checked elsewhere.
+    /// The same for a stream; its length is checked elsewhere.
     pub(crate) fn check_stream(&self, body: Body) -> Body {
         match self.md5().map(str::to_owned) {
             Some(wanted) => {
@@ -92,7 +92,7 @@ fn check_md5(wanted: &str, found: impl Into<[u8; 16]>) -> Result<()> {
 }
 
 fn other(what: String) -> Error {
-    Error::invalid(format!("the object is not in the state that is meant: {what}"))
+    Error::invalid(format!("the object is not in the expected state: {what}"))
 }
 
 /// Without quotes.
@@ -100,7 +100,7 @@ fn bare(etag: &str) -> &str {
     etag.trim_matches('"')
 }
 
-/// Whether an `ETag` can be the MD5 of the object's bytes. Those of objects that were put in parts cannot.
+/// Whether an `ETag` can be the MD5 of the object's bytes. That of a multipart upload cannot.
 pub(crate) fn is_md5(etag: &str) -> bool {
     etag.len() == 32 && etag.bytes().all(|b| b.is_ascii_hexdigit())
 }

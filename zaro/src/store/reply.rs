@@ -1,4 +1,4 @@
-//! What a failure of a server or of the network means: sorted here for everything that speaks HTTP.
+//! Classifies failed HTTP responses and network failures, for all stores that use HTTP.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -12,15 +12,15 @@ use super::fault::transient_because;
 use super::{GetOptions, RemoteMeta, changed};
 use crate::error::{Error, Result};
 
-/// A failure as the server put it.
+/// A failed response of a server.
 #[derive(Debug)]
 pub(super) struct Reply {
     pub(super) status: StatusCode,
     /// The `<Code>` of the error document.
     code: Option<String>,
-    /// Where the bucket is, when the server says that it is not where it was asked for.
+    /// The region of the bucket, if the server says that it is another one.
     pub(super) region: Option<String>,
-    /// How long the server asks us to wait.
+    /// The requested delay (`Retry-After`).
     after: Option<Duration>,
 }
 
@@ -32,22 +32,22 @@ impl fmt::Display for Reply {
 
 impl StdError for Reply {}
 
-/// How a request was made that a server refused.
+/// How the failed request was made.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked {
     pub(super) signed: bool,
-    /// Whether 403 is taken for "does not exist".
+    /// Whether 403 counts as "does not exist".
     pub(super) missing_403: bool,
-    /// Whether it was a read: some servers refuse those of keys that do not exist.
+    /// Whether it was a read: some servers refuse those of missing keys.
     pub(super) read: bool,
 }
 
 impl Reply {
-    /// With what the headers and the error document say.
+    /// From the headers and the error document.
     pub(super) fn new(status: StatusCode, headers: &HeaderMap, text: &str) -> Self {
         let tag = |open, close| Some(text.split_once(open)?.1.split_once(close)?.0.to_owned());
         let region = headers.get("x-amz-bucket-region").and_then(|v| v.to_str().ok()).map(str::to_owned);
-        // Dates, which few servers send, are left to the back-off.
+        // Dates, which few servers send, are left to the backoff.
         let after = headers.get(header::RETRY_AFTER).and_then(|v| v.to_str().ok()?.trim().parse().ok());
         Self {
             status,
@@ -57,7 +57,7 @@ impl Reply {
         }
     }
 
-    /// What the failure means: `Ok` for a key that is not there.
+    /// Classifies the failure: `Ok` for a missing key.
     pub(super) fn sort(&self, asked: Asked) -> Result<()> {
         let Asked { signed, missing_403, read } = asked;
         let code = self.code.as_deref();
@@ -69,11 +69,11 @@ impl Reply {
             403 if missing_403 => return Ok(()),
             status @ (401 | 403) => {
                 let how = if signed { "" } else { " an unsigned request" };
-                // Not a refusal with a reason of its own, such as a wrong signature.
+                // Not a refusal with its own reason, such as a wrong signature.
                 let unsaid = read && status == 403 && matches!(code, None | Some("AccessDenied"));
                 let hint = match unsaid {
                     true => {
-                        "; some servers answer 403 for keys that do not exist: option missing_403 takes it so"
+                        "; some servers answer 403 for keys that do not exist: set the option missing_403 to treat 403 as missing"
                     }
                     false => "",
                 };
@@ -101,13 +101,13 @@ impl Reply {
     }
 }
 
-/// What a server makes of `If-Match`.
+/// How a server handles `If-Match`.
 ///
-/// One that does not know it sends the object all the same, whose state is compared afterwards. Some refuse every tag (they compare
-/// it with its quotes, or with that of another coding of the object), and a reader that believed them would never come to
-/// an end. So a refusal is not the last word: the same is asked once more without the condition, and if the object is in
-/// the very state that is meant, the server is not asked under a condition any more. A true change costs one more head of
-/// an answer, whose body is not read.
+/// A server that does not support it sends the object all the same, and its state is compared afterwards. Some refuse
+/// every tag (they compare it with its quotes, or with that of another encoding of the object), and a reader that
+/// believed them would never finish. So a refused request is repeated once without the condition, and if the object is
+/// in the expected state, no more conditions are sent to this server. A real change costs one more response header,
+/// whose body is not read.
 #[derive(Debug, Default)]
 pub(super) struct IfMatch {
     is_wrong: AtomicBool,
@@ -119,12 +119,12 @@ impl IfMatch {
         ask.if_match().filter(|_| !self.is_wrong.load(Ordering::Relaxed))
     }
 
-    /// Whether a status refuses the condition, or says that the server knows none.
+    /// Whether a status refuses the condition, or says that conditions are not supported.
     pub(super) fn refuses(status: StatusCode) -> bool {
         matches!(status, StatusCode::PRECONDITION_FAILED | StatusCode::NOT_IMPLEMENTED)
     }
 
-    /// Judges a refusal by what was said without the condition: a `Conflict`, unless the refusal was wrong.
+    /// Checks a refusal against the unconditional response: a `Conflict`, unless the refusal was wrong.
     pub(super) fn judge(&self, sent: &str, found: &RemoteMeta) -> Result<()> {
         if found.etag.as_deref() != Some(sent) {
             return Err(changed());
@@ -134,7 +134,7 @@ impl IfMatch {
     }
 }
 
-/// Whether a status may pass when the request is made again.
+/// Whether a status is transient, so that a retry may succeed.
 fn is_transient(status: StatusCode) -> bool {
     let final_fault = matches!(status, StatusCode::NOT_IMPLEMENTED | StatusCode::HTTP_VERSION_NOT_SUPPORTED);
     (status.is_server_error() && !final_fault)
@@ -144,7 +144,7 @@ fn is_transient(status: StatusCode) -> bool {
         )
 }
 
-/// What the network did.
+/// A network failure.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Broken {
     Late,
@@ -153,7 +153,7 @@ pub(super) enum Broken {
 }
 
 impl Broken {
-    /// As our error; `cause` is what is said of `error`.
+    /// As an error; `cause` describes `error`.
     pub(super) fn error(
         self,
         error: &(dyn StdError + 'static),
@@ -171,7 +171,7 @@ impl Broken {
     }
 }
 
-/// Whether a connection failed over a certificate, which no second try mends.
+/// Whether a connection failed because of a certificate, so that a retry is pointless.
 fn is_untrusted(error: &(dyn StdError + 'static)) -> bool {
     let mut at = Some(error);
     while let Some(cause) = at {

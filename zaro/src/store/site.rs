@@ -1,8 +1,8 @@
-//! Where bytes lie, whatever the address that led there.
+//! Physical locations of stored bytes, to tell whether two addresses mean the same place.
 //!
-//! Two addresses can name one place: a link, `file://`, an endpoint with and without a port, a bucket and its web
-//! address. So places are compared as the opened stores know them, never as they were written: files by device and
-//! inode of the folders they lie in, everything remote by host and path.
+//! Two addresses can name one place: a symlink, `file://`, an endpoint with and without a port, a bucket and its web
+//! URL. So places are compared as the opened stores know them, never as written: files by device and inode of their
+//! parent folders, everything remote by host and path.
 
 use std::ffi::OsString;
 use std::io::ErrorKind as IoKind;
@@ -12,47 +12,47 @@ use super::local::sys;
 use crate::error::{Error, Result};
 use crate::num;
 
-/// How two places lie to each other.
+/// The relation of two places.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Relation {
-    /// They are one place.
+    /// They are the same place.
     Same,
-    /// The first lies in the second.
+    /// The first is inside the second.
     Inside,
-    /// The second lies in the first.
+    /// The second is inside the first.
     Contains,
-    /// Neither has anything of the other, as far as can be told.
+    /// They share nothing, as far as is known.
     Apart,
 }
 
-/// A folder or an object: where its bytes lie.
+/// The location of a folder or an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Site(SiteKind);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum SiteKind {
     File(FileSite),
-    /// A host with its port, and the path there.
+    /// Host with port, and path.
     Host(String, Vec<String>),
     /// Something that only this process has, by its number.
     Own(usize, Vec<String>),
-    /// An entry of an archive.
+    /// An archive entry.
     Entry(Box<Site>, Vec<String>),
 }
 
-/// Device and inode, where there are such.
+/// Device and inode, where available.
 type FileId = [u64; 2];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct FileSite {
-    /// The file or folder and those it lies in, the outermost first; what does not exist is left out.
+    /// The file or folder and its parents, the outermost first; without what does not exist.
     ids: Vec<FileId>,
-    /// What does not exist yet of the path.
+    /// The part of the path that does not exist yet.
     rest: Vec<OsString>,
 }
 
 impl Site {
-    /// The file or folder at `path`, which need not exist. Links are followed.
+    /// The file or folder at `path`, which need not exist. Symlinks are followed.
     pub fn file(path: &Path) -> Result<Self> {
         let fault = |e: std::io::Error| Error::from(e).with_store(path.display());
         let mut there = std::path::absolute(path).map_err(fault)?;
@@ -74,12 +74,12 @@ impl Site {
                 break PathBuf::from("/");
             }
         };
-        // The system finds a name too long only once the folder it is to lie in is there.
+        // The system reports a name that is too long only once its parent folder exists.
         if let (Some(longest), Some(most)) =
             (rest.iter().max_by_key(|name| name.len()), sys::longest_name(&found))
             && num::u64_of(longest.len()) > most
         {
-            let what = format!("a name is longer than the {most} bytes that fit here");
+            let what = format!("a name is longer than the {most} bytes that this file system allows");
             return Err(Error::usage(what).with_store(path.display()));
         }
         let mut ids = Vec::new();
@@ -99,31 +99,31 @@ impl Site {
         };
         let name = match name.trim_end_matches('.') {
             "localhost" | "[::1]" => "127.0.0.1",
-            // A bucket of AWS has one name in all regions.
+            // AWS bucket names are the same in all regions.
             aws if aws.ends_with(".amazonaws.com") => "s3.amazonaws.com",
             other => other,
         };
         Self(SiteKind::Host(format!("{name}:{port}"), parts(path)))
     }
 
-    /// What this process alone has, such as memory; `number` tells one from another.
+    /// Something that only this process has, such as memory; `number` distinguishes them.
     #[must_use]
     pub fn own(number: usize, path: &str) -> Self {
         Self(SiteKind::Own(number, parts(path)))
     }
 
-    /// Whether this process alone has it, as far as is known.
+    /// Whether only this process has it, as far as is known.
     pub(crate) fn is_own(&self) -> bool {
         matches!(self.0, SiteKind::Own(..))
     }
 
-    /// What lies below `path` in the archive that lies here.
+    /// What lies below `path` in the archive at this place.
     #[must_use]
     pub fn entry(self, path: &str) -> Self {
         Self(SiteKind::Entry(Box::new(self), parts(path)))
     }
 
-    /// How this place lies to `other`.
+    /// The relation of this place to `other`.
     #[must_use]
     pub fn relation(&self, other: &Self) -> Relation {
         match (other.holds(self), self.holds(other)) {
@@ -134,7 +134,7 @@ impl Site {
         }
     }
 
-    /// Whether `other` is this place or lies in it.
+    /// Whether `other` is this place or inside it.
     fn holds(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             (SiteKind::File(a), SiteKind::File(b)) => a.holds(b),
@@ -143,7 +143,7 @@ impl Site {
             (SiteKind::Entry(a, path), SiteKind::Entry(b, below)) => {
                 (a.relation(b) == Relation::Same && below.starts_with(path)) || self.holds(b)
             }
-            // An archive lies where its file does.
+            // An archive is where its file is.
             (_, SiteKind::Entry(archive, _)) => self.holds(archive),
             _ => false,
         }
@@ -164,14 +164,14 @@ fn parts(path: &str) -> Vec<String> {
     path.split('/').filter(|p| !p.is_empty()).map(str::to_owned).collect()
 }
 
-/// A folder, and what links below it lead to; each folder once, rings and all.
+/// A folder, and the targets of symlinks below it; each folder once, despite cycles.
 pub(super) fn linked_from(folder: &Path) -> Result<Vec<Site>> {
     let mut sites = vec![Site::file(folder)?];
     let mut seen: std::collections::HashSet<FileId> = std::collections::HashSet::new();
     let mut open = vec![folder.to_owned()];
     while let Some(folder) = open.pop() {
         let fault = |e: std::io::Error| Error::from(e).with_store(folder.display());
-        // What a link leads to may be gone; who reads it finds out.
+        // The target of a symlink may be missing; reading it reports that.
         if !folder.is_dir() || !sys::id_at(&folder).is_ok_and(|id| seen.insert(id)) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! The bytes of an object as they come, for what is too large to be held.
+//! Streaming the bytes of an object, for objects too large for memory.
 
 use std::fmt;
 use std::ops::Range;
@@ -15,24 +15,24 @@ use crate::num::{u64_of, usize_of};
 /// How much of a file is read at a time: 256 KiB.
 const BLOCK: u64 = 256 << 10;
 
-/// The most memory taken for a body before its bytes come: 16 MiB. What a server announces may be untrue.
+/// The most memory allocated for a body in advance: 16 MiB. The announced length may be wrong.
 const MAX_TRUST: u64 = 16 << 20;
 
 /// The bytes of an object, piece by piece.
 pub type Body = BoxStream<'static, Result<Bytes>>;
 
-/// The bytes that were asked for, as they come, and what the store knows of the object they are of.
+/// The requested bytes as a stream, and the metadata of their object.
 ///
-/// They are read as they are wanted, and a place among the requests to a host is held until the last has come, or this is
-/// dropped: who leaves many of them half read keeps others from the host.
+/// The bytes are read on demand, and a request slot of the host is held until the last has come or this is dropped:
+/// many half-read streams block other requests to the host.
 pub struct ObjectStream {
-    /// What is known of the whole object, as in [`Object`].
+    /// Metadata of the whole object, as in [`Object`].
     pub meta: ObjectMeta,
-    /// Which bytes of the object come, where that is known before they have come.
+    /// The byte range that comes, where known in advance.
     pub range: Option<Range<u64>>,
-    /// The bytes, in pieces of any length but none. They are all that was asked for if there is no error among them, and
-    /// after an error nothing comes any more. Whether an object at hand was changed meanwhile, and whether its checksum
-    /// holds, shows at the end.
+    /// The bytes, in non-empty pieces of any length. They are complete if there is no error among them; after an error
+    /// nothing follows. Whether a local object changed meanwhile, and whether its checksum matches, is reported at the
+    /// end.
     pub body: Body,
 }
 
@@ -44,7 +44,7 @@ impl fmt::Debug for ObjectStream {
 }
 
 impl ObjectStream {
-    /// An answer that is there already.
+    /// A response that is already complete.
     pub(crate) fn of(object: Object, range: Option<ByteRange>) -> Self {
         let Object { bytes, meta } = object;
         let length = u64_of(bytes.len());
@@ -57,30 +57,30 @@ impl ObjectStream {
         Self { meta, range, body: one(bytes) }
     }
 
-    /// All of it, in memory. The options of the stream say how much that is at most.
+    /// Collects everything in memory. The options of the stream limit the size.
     pub async fn collect(self) -> Result<Object> {
         let announced = self.range.map_or(0, |range| range.end.saturating_sub(range.start));
         Ok(Object { bytes: joined(self.body, announced).await?, meta: self.meta })
     }
 
-    /// The same with every fault as `name` makes it.
+    /// Maps every error with `name`.
     pub(crate) fn map_err(self, name: impl FnMut(Error) -> Error + Send + 'static) -> Self {
         Self { body: self.body.map_err(name).boxed(), ..self }
     }
 
-    /// The same with every fault named after where it happened.
+    /// Adds key and store to every error.
     pub(crate) fn at(self, key: &str, store: &impl fmt::Display) -> Self {
         let (key, store) = (key.to_owned(), store.to_string());
         self.map_err(move |e| e.with_key(&key).with_store(&store))
     }
 }
 
-/// A body that is there already.
+/// A body that is already complete.
 pub(crate) fn one(bytes: Bytes) -> Body {
     stream::iter(Some(Ok(bytes)).filter(|b| !b.as_ref().is_ok_and(Bytes::is_empty))).boxed()
 }
 
-/// A body in one piece, of which so many bytes were announced. One that came so is not copied.
+/// Joins a body of the announced length. A body of a single piece is not copied.
 pub(crate) async fn joined(mut body: Body, announced: u64) -> Result<Bytes> {
     let Some(first) = body.try_next().await? else { return Ok(Bytes::new()) };
     let Some(second) = body.try_next().await? else { return Ok(first) };
@@ -93,8 +93,8 @@ pub(crate) async fn joined(mut body: Body, announced: u64) -> Result<Bytes> {
     Ok(out.freeze())
 }
 
-/// `length` bytes of a body, from `skip` on. What lies after them is not waited for; if there are fewer, `short` says what that
-/// means, by how many came.
+/// `length` bytes of a body, starting at `skip`. What follows is not awaited; if there are fewer, `short` makes the
+/// error from the number received.
 #[cfg(feature = "cloud")]
 pub(crate) fn cut(
     body: Body,
@@ -122,7 +122,7 @@ pub(crate) fn cut(
     pieces.boxed()
 }
 
-/// A body that has at most so many bytes; `long` says what more of them mean.
+/// A body of limited length; `long` makes the error if there is more.
 #[cfg(feature = "cloud")]
 pub(crate) fn at_most(body: Body, most: u64, long: impl FnOnce() -> Error + Send + 'static) -> Body {
     let pieces = stream::try_unfold((body, most, long), |(mut body, left, long)| async move {
@@ -135,7 +135,7 @@ pub(crate) fn at_most(body: Body, most: u64, long: impl FnOnce() -> Error + Send
     pieces.boxed()
 }
 
-/// A body that is held against something when all of it has come.
+/// A body that is checked when it is complete.
 pub(crate) fn checked<H: Send + 'static>(
     body: Body,
     hasher: H,
@@ -150,7 +150,7 @@ pub(crate) fn checked<H: Send + 'static>(
     pieces.boxed()
 }
 
-/// A body with something that is dropped when it ends, or is dropped itself.
+/// A body that keeps a value alive until it ends or is dropped.
 pub(crate) fn holding(body: Body, held: impl Send + 'static) -> Body {
     let pieces = stream::try_unfold((body, held), |(mut body, held)| async move {
         Ok(body.try_next().await?.map(|piece| (piece, (body, held))))
@@ -158,7 +158,7 @@ pub(crate) fn holding(body: Body, held: impl Send + 'static) -> Body {
     pieces.boxed()
 }
 
-/// Bytes of an object at hand, read in blocks by the decoding threads; at the end it must be what it was.
+/// Bytes of a local object, read in blocks by the decoding threads; at the end it must be unchanged.
 pub(crate) fn read(object: Arc<dyn DirectObject>, offset: u64, length: u64) -> Body {
     let end = offset.saturating_add(length);
     let blocks = stream::try_unfold((object, Some(offset)), move |(object, from)| async move {
@@ -178,7 +178,8 @@ pub(crate) fn read(object: Arc<dyn DirectObject>, offset: u64, length: u64) -> B
 }
 
 impl GetOptions<'_> {
-    /// How many bytes a stream may have. Where an announced length is all that is known, it is trusted: nothing is held.
+    /// The maximum length of a stream. If only the announced length is known, it is trusted, since nothing is held in
+    /// memory.
     pub(crate) fn longest(&self, announced: Option<u64>) -> u64 {
         match (self.range, self.max_size.or(self.pin.and_then(|pin| pin.size))) {
             (Some(ByteRange::Span { .. } | ByteRange::Suffix(_)), _) | (_, Some(_)) => self.bound(),
@@ -186,12 +187,12 @@ impl GetOptions<'_> {
         }
     }
 
-    /// Refuses an announcement of more bytes than a stream may have.
+    /// Refuses an announced length above the maximum.
     pub(crate) fn check_announced(&self, length: u64) -> Result<()> {
         if length <= self.longest(Some(length)) { Ok(()) } else { Err(self.too_long()) }
     }
 
-    /// The same for an answer that is held: it has a limit in any case.
+    /// The same for a response held in memory, which always has a limit.
     pub(crate) fn held(self) -> Self {
         Self { max_size: Some(self.largest()), ..self }
     }

@@ -1,31 +1,31 @@
-//! The words of writing: what must hold for a put, and what became of it.
+//! Conditions and outcomes of puts.
 
 use super::ObjectMeta;
 
-/// What must hold for a put to take place.
+/// The condition of a put.
 #[derive(Debug, Clone, Default)]
 pub enum Condition {
-    /// Nothing: what is there is replaced.
+    /// None: an existing object is replaced.
     #[default]
     Always,
     /// The key does not exist.
     Absent,
-    /// The object is in this state, which was got [for an update](super::GetOptions::for_update).
+    /// The object is in this state, which was read [for an update](super::GetOptions::for_update).
     Unchanged(ObjectMeta),
 }
 
-/// What became of a put.
+/// The outcome of a put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "a put that was refused wrote nothing"]
 pub enum Put {
-    /// The object is there.
+    /// The object was written.
     Done,
     /// The condition does not hold; nothing was written.
     Refused,
 }
 
 impl Put {
-    /// Whether the object is there.
+    /// Whether the object was written.
     #[must_use]
     pub fn is_done(self) -> bool {
         self == Self::Done

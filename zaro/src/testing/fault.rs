@@ -1,4 +1,4 @@
-//! A store that fails on purpose.
+//! A store that fails on purpose, for tests.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,42 +20,42 @@ use crate::store::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// A fault that may pass, as a 503 is; with the wait the server asks for.
+    /// A transient fault, like a 503, with the `Retry-After` of the server.
     Passing(Option<Duration>),
-    /// A dropped connection or a body that ends too early, noticed by the store.
+    /// A dropped connection or a truncated body, noticed by the store.
     Broken,
-    /// A disk or network fault that will not pass.
+    /// A permanent disk or network fault.
     Final,
-    /// A refusal, as a 403 is.
+    /// A refusal, like a 403.
     Refused,
-    /// The key is missing though it is there.
+    /// The key is reported missing although it exists.
     Missing,
-    /// Only the first bytes come and nobody notices.
+    /// Only the first bytes come, unnoticed.
     Truncate(usize),
-    /// One bit of the answer differs.
+    /// One bit of the response is flipped.
     Flip,
-    /// The answer comes late.
+    /// The response is delayed.
     Delay(Duration),
-    /// No answer ever comes.
+    /// No response ever comes.
     Hang,
-    /// A put or delete takes place, but a broken connection is all that is seen of it.
+    /// A put or delete takes place, but the caller sees a broken connection.
     Lost,
-    /// A put is told that its condition does not hold, and does not take place.
+    /// A put is refused as if its condition failed, and does not take place.
     Conflict,
 }
 
-/// Whom a fault meets.
+/// Which requests a fault applies to.
 #[derive(Debug)]
 struct FaultRule {
     fault: Fault,
-    /// Calls counted from 1 over all keys.
+    /// Requests counted from 1 over all keys.
     calls: std::ops::RangeInclusive<u64>,
     /// Only keys that contain this.
     key: String,
 }
 
-/// A store around another that fails when told to. It is remote whatever is inside, and gives no direct access, so
-/// that every byte goes past the rules.
+/// A wrapper that fails when told to. It counts as remote, and has no direct access, so that every byte is subject to
+/// the rules.
 #[derive(Debug)]
 pub struct FaultStore {
     inner: SharedStore,
@@ -66,7 +66,7 @@ pub struct FaultStore {
 }
 
 impl FaultStore {
-    /// `inner`, without a fault so far.
+    /// Wraps `inner`, without any fault so far.
     #[must_use]
     pub fn new(inner: SharedStore) -> Self {
         let [calls, now, most] = [0; 3].map(AtomicU64::new);
@@ -85,7 +85,7 @@ impl FaultStore {
         self.with_rule(1..=n, "", fault)
     }
 
-    /// Every request after the first `n` meets `fault`: the end of the world, or of the process.
+    /// Every request after the first `n` meets `fault`: a crash.
     #[must_use]
     pub fn with_all_after(self, n: u64, fault: Fault) -> Self {
         self.with_rule(n.saturating_add(1)..=u64::MAX, "", fault)
@@ -109,19 +109,19 @@ impl FaultStore {
         self
     }
 
-    /// How many requests came so far.
+    /// The number of requests so far.
     #[must_use]
     pub fn calls(&self) -> u64 {
         self.calls.load(Ordering::SeqCst)
     }
 
-    /// How many were under way at once at most.
+    /// The maximum number of concurrent requests.
     #[must_use]
     pub fn most_at_once(&self) -> u64 {
         self.most.load(Ordering::SeqCst)
     }
 
-    /// The faults that meet this request.
+    /// The faults that apply to this request.
     fn faults(&self, key: &str) -> Vec<Fault> {
         let call = self.calls.fetch_add(1, Ordering::SeqCst) + 1;
         let rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
@@ -129,7 +129,7 @@ impl FaultStore {
         hits.map(|r| r.fault).collect()
     }
 
-    /// Lets a request pass or fail; `false` says that the key is missing.
+    /// Passes or fails a request; `false` means that the key is missing.
     async fn pass(&self, key: &str, faults: &[Fault]) -> Result<bool> {
         for fault in faults {
             let error = match fault {
@@ -150,7 +150,7 @@ impl FaultStore {
         Ok(true)
     }
 
-    /// What is seen of a change that took place.
+    /// The visible result of a change that took place.
     fn answer<T>(&self, key: &str, faults: &[Fault], answer: T) -> Result<T> {
         match faults.contains(&Fault::Lost) {
             true => Err(transient("the connection broke").with_key(key).with_store(self)),
@@ -165,7 +165,7 @@ impl FaultStore {
     }
 }
 
-/// A request under way.
+/// A request in progress.
 struct Inside<'a>(&'a FaultStore);
 
 impl Drop for Inside<'_> {
@@ -174,7 +174,7 @@ impl Drop for Inside<'_> {
     }
 }
 
-/// What is left of an answer.
+/// Applies faults to a response.
 fn spoil(bytes: Bytes, faults: &[Fault]) -> Bytes {
     faults.iter().fold(bytes, |bytes, fault| match fault {
         Fault::Truncate(n) => bytes.slice(..(*n).min(bytes.len())),
@@ -218,8 +218,8 @@ impl Store for FaultStore {
         if self.pass(key, &faults).await? { self.inner.stat(key).await } else { Ok(None) }
     }
 
-    /// A listing of one level is one request. Of one of all keys, each is a request of its own, so that it can break off
-    /// anywhere.
+    /// A listing of one level is one request. In a recursive listing, each key is a separate request, so that it can
+    /// break off anywhere.
     fn list_opts(&self, prefix: &str, options: &ListOptions) -> BoxStream<'_, Result<Entry>> {
         let found = self.inner.list_opts(prefix, options);
         if options.recursive {

@@ -1,7 +1,7 @@
-//! What tests of stores, here and elsewhere, have in common: a suite that every store passes, a store that fails on
-//! purpose, a web server that misbehaves, and archives made to order.
+//! Test utilities for stores: a conformance suite, a store that fails on purpose, a web server that misbehaves, and
+//! custom ZIP archives.
 //!
-//! These are test code: they panic with what was expected and what came.
+//! This is test code: failures panic with the expected and the actual result.
 
 mod fault;
 mod server;

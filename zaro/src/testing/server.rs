@@ -1,4 +1,4 @@
-//! A web server of a few lines that misbehaves on request, and counts.
+//! A minimal web server that misbehaves on request and counts requests.
 #![allow(clippy::unwrap_used, reason = "test code")]
 
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// A request as the server got it.
+/// A request as received.
 #[derive(Debug, Clone)]
 pub struct TinyRequest {
     /// `GET`, `HEAD` …
@@ -18,41 +18,41 @@ pub struct TinyRequest {
     pub target: String,
     /// Header names in lower case.
     pub headers: HashMap<String, String>,
-    /// Which request this is, counted from 1.
+    /// The number of this request, counted from 1.
     pub number: u64,
 }
 
-/// What the server does about a request.
+/// How the server handles a request.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum TinyReply {
-    /// Answers. `Content-Length` is added.
+    /// Responds; `Content-Length` is added.
     Answer(u16, Vec<(String, String)>, Vec<u8>),
-    /// Sends the object, or the range of it that was asked for, as a good server does.
+    /// Sends the object, or the requested range of it, correctly.
     Object(Vec<u8>),
-    /// The same with these headers. An `etag` or `last-modified` among them takes the place of the server's own; an empty
-    /// one is not sent.
+    /// The same with these headers. An `etag` or `last-modified` among them replaces the server's own; an empty one is
+    /// not sent.
     ObjectWith(Vec<u8>, Vec<(String, String)>),
-    /// Sends spaces without end: as a body of this many bytes, or of no known length.
+    /// Sends spaces forever: as a body of this length, or of unknown length.
     Endless(Option<u64>),
-    /// Announces this many bytes, sends what it has and hangs up.
+    /// Announces this many bytes, sends the given ones and closes the connection.
     Short(u16, Vec<(String, String)>, u64, Vec<u8>),
-    /// Sends the body in pieces of this length with this pause between them.
+    /// Sends the body in pieces of this length with a pause between them.
     Slow(Vec<u8>, usize, Duration),
-    /// Hangs up without a word.
+    /// Closes the connection without a response.
     Drop,
-    /// Says nothing for as long as the server lives.
+    /// Never responds.
     Hang,
 }
 
 impl TinyReply {
-    /// An answer without a body.
+    /// A response without a body.
     #[must_use]
     pub fn status(status: u16) -> Self {
         Self::Answer(status, Vec::new(), Vec::new())
     }
 
-    /// An answer with one header and no body.
+    /// A response with one header and no body.
     #[must_use]
     pub fn with_header(status: u16, name: &str, value: &str) -> Self {
         Self::Answer(status, vec![(name.to_owned(), value.to_owned())], Vec::new())
@@ -61,7 +61,7 @@ impl TinyReply {
 
 type Handler = dyn Fn(&TinyRequest) -> TinyReply + Send + Sync;
 
-/// The server. It ends when it is dropped.
+/// The server. It stops when dropped.
 pub struct TinyServer {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -82,7 +82,7 @@ impl fmt::Debug for TinyServer {
 }
 
 impl TinyServer {
-    /// A server on a free port of 127.0.0.1 that does with each request what `handler` says.
+    /// A server on a free port of 127.0.0.1 that handles each request as `handler` says.
     ///
     /// # Panics
     /// If there is no free port.
@@ -110,7 +110,7 @@ impl TinyServer {
         Self { address, shared }
     }
 
-    /// A good server of these objects that takes `delay` for each request.
+    /// A correct server of these objects that takes `delay` for each request.
     #[must_use]
     pub fn serving<K: Into<String>, V: Into<Vec<u8>>>(objects: Vec<(K, V)>, delay: Duration) -> Self {
         let objects: HashMap<String, Vec<u8>> =
@@ -124,25 +124,25 @@ impl TinyServer {
         })
     }
 
-    /// Its address, without a closing slash.
+    /// Its URL, without a trailing slash.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// How many requests came so far.
+    /// The number of requests so far.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.shared.count.load(Ordering::SeqCst)
     }
 
-    /// How many bytes of bodies without end were sent so far.
+    /// How many bytes of endless bodies were sent so far.
     #[must_use]
     pub fn sent_endlessly(&self) -> u64 {
         self.shared.endless.load(Ordering::SeqCst)
     }
 
-    /// The requests that came so far.
+    /// The requests so far.
     ///
     /// # Panics
     /// If a handler has panicked.
@@ -155,7 +155,7 @@ impl TinyServer {
 impl Drop for TinyServer {
     fn drop(&mut self) {
         self.shared.over.store(true, Ordering::SeqCst);
-        // Wakes the listener, so that it sees that it is over.
+        // Wakes the listener, so that it stops.
         let _ = TcpStream::connect(self.address);
     }
 }
@@ -183,7 +183,7 @@ impl TinyRequest {
         Some(Self { method, target, headers, number: 0 })
     }
 
-    /// The first and the last byte asked for, of an object of `size` bytes.
+    /// The first and the last requested byte, of an object of `size` bytes.
     fn range(&self, size: usize) -> Option<Result<(usize, usize), ()>> {
         let (first, last) = self.headers.get("range")?.strip_prefix("bytes=")?.split_once('-')?;
         let span = match (first.parse::<usize>(), last.parse::<usize>()) {
@@ -209,10 +209,10 @@ impl Shared {
         }
     }
 
-    /// Does as the handler says; `None` hangs up.
+    /// Handles the request; `None` closes the connection.
     fn act(&self, mut stream: &TcpStream, request: &TinyRequest) -> Option<()> {
         let mut head = |status: u16, headers: &[(String, String)], length: Option<u64>| {
-            // Some clients of buckets insist on these.
+            // Some bucket clients require these.
             let own = [("etag", "\"1\""), ("last-modified", "Sun, 15 Nov 2026 10:00:00 GMT")];
             let own = own.into_iter().filter(|(n, _)| !headers.iter().any(|(name, _)| name == n));
             let given = headers.iter().map(|(n, v)| (n.as_str(), v.as_str())).filter(|(_, v)| !v.is_empty());

@@ -1,4 +1,4 @@
-//! What every store must do.
+//! A conformance suite for reading from stores.
 #![allow(clippy::panic, clippy::unwrap_used, reason = "test code says what went wrong by panicking")]
 
 use std::collections::BTreeSet;
@@ -10,9 +10,9 @@ use crate::error::{ErrorKind, Result};
 use crate::num::u64_of;
 use crate::store::{ByteRange, Entry, GetOptions, ListOptions, Listing, ObjectMeta, Store, StoreExt as _};
 
-/// Objects with the keys that stores get wrong: prefixes of each other's names, spaces, percent signs, letters beyond
-/// ASCII; and with empty and large content. With `both`, one key is an object and a prefix at once, which buckets
-/// have and file systems cannot.
+/// Objects with difficult keys: prefixes of each other's names, spaces, percent signs, non-ASCII letters; and with
+/// empty and large content. With `both`, one key is an object and a prefix at once, which buckets support and file
+/// systems do not.
 #[must_use]
 pub fn sample_objects(both: bool) -> Vec<(String, Vec<u8>)> {
     let large =
@@ -52,32 +52,32 @@ pub fn sample_objects(both: bool) -> Vec<(String, Vec<u8>)> {
     out
 }
 
-/// Holds a store against the objects it should contain, exactly these.
+/// Checks a store that should contain exactly these objects.
 ///
 /// # Panics
-/// If the store does anything else than the trait promises.
+/// If the store violates the contract of the trait.
 pub async fn store_suite<K: AsRef<str>, V: AsRef<[u8]>>(store: &dyn Store, expected: &[(K, V)]) {
     store_suite_listing(store, expected, Lists::All).await;
 }
 
-/// What of its objects a store can list.
+/// What a store can list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lists {
     /// All.
     All,
-    /// All, but folders in the order of their names without a slash, so that a listing cannot be resumed after every entry; and for a
-    /// while also prefixes with nothing below them any more: as SeaweedFS does.
+    /// All, but folders in the order of their names without a slash, so that a listing cannot be resumed after every
+    /// entry; and, for a while, also prefixes that have become empty: like SeaweedFS.
     Unordered,
-    /// All but names that begin with a dot, as the index pages of nginx do.
+    /// All but names that begin with a dot, like the index pages of nginx.
     NotHidden,
-    /// None, and says that it cannot.
+    /// None: listing is unsupported.
     Nothing,
 }
 
 /// The same for a store that lists only what `lists` says.
 ///
 /// # Panics
-/// If the store does anything else than the trait promises.
+/// If the store violates the contract of the trait.
 pub async fn store_suite_listing<K: AsRef<str>, V: AsRef<[u8]>>(
     store: &dyn Store,
     expected: &[(K, V)],
@@ -95,7 +95,7 @@ pub async fn store_suite_listing<K: AsRef<str>, V: AsRef<[u8]>>(
     }
 }
 
-/// The ranges tried on an object of `n` bytes; those that do not fit are errors.
+/// The ranges to try on an object of `n` bytes; those outside are errors.
 fn ranges(n: u64) -> Vec<ByteRange> {
     let span = ByteRange::span;
     let half = n / 2;
@@ -155,7 +155,7 @@ async fn reads<K: AsRef<str>, V: AsRef<[u8]>>(store: &dyn Store, expected: &[(K,
                 None => {
                     let e = got.err().unwrap_or_else(|| panic!("{what}: no error"));
                     assert_eq!(e.kind(), ErrorKind::Invalid, "{what}: {e:?}");
-                    // A store around a store may name it as the inner one knows it.
+                    // A wrapper may report the key of the inner store.
                     assert!(e.key().is_some_and(|k| k.ends_with(key)), "{what}: the error names the key");
                     assert!(e.store().is_some(), "{what}: the error names the store");
                     assert!(
@@ -165,7 +165,7 @@ async fn reads<K: AsRef<str>, V: AsRef<[u8]>>(store: &dyn Store, expected: &[(K,
                 }
             }
         }
-        // Backwards, so that the order asked for is not the order of the bytes, and twice.
+        // Backwards, so that the order of requests is not the order of the bytes, and twice.
         let asked: Vec<_> = fit.iter().rev().chain(&fit).copied().collect();
         let got = store.get_ranges(key, &asked, None).await;
         let (got, _) = got.unwrap_or_else(|e| panic!("{what}: {e:?}")).unwrap();
@@ -173,7 +173,7 @@ async fn reads<K: AsRef<str>, V: AsRef<[u8]>>(store: &dyn Store, expected: &[(K,
         for (range, got) in asked.iter().zip(got) {
             same(&format!("{what} {range:?} among others"), Some(&got), part(bytes, *range));
         }
-        // What is not there: a name that goes on, a folder, something below an object.
+        // Missing keys: a longer name, a folder, something below an object.
         let mut absent = vec![format!("{key}.absent"), format!("absent/{key}")];
         absent.extend(key.rsplit_once('/').map(|(folder, _)| folder.to_owned()));
         absent.push(format!("{key}/absent"));
@@ -198,18 +198,18 @@ async fn reads<K: AsRef<str>, V: AsRef<[u8]>>(store: &dyn Store, expected: &[(K,
     }
 }
 
-/// The same bytes and facts as without a stream, for all ranges.
+/// The same bytes and metadata as without a stream, for all ranges.
 async fn streams<K: AsRef<str>, V: AsRef<[u8]>>(store: &dyn Store, expected: &[(K, V)]) {
     for (key, bytes) in expected {
         let (key, bytes) = (key.as_ref(), bytes.as_ref());
-        // Each key whole; ranges of one that is empty, one that is small and one that is large.
+        // Each key as a whole; ranges of an empty, a small and a large one.
         let is_tried = matches!(key, "empty" | "zarr.json" | "large/object");
         let ranges = if is_tried { ranges(u64_of(bytes.len())) } else { Vec::new() };
         for range in ranges.into_iter().map(Some).chain([None]) {
             let what = format!("{store}: {key:?} {range:?} as a stream");
             let ask = GetOptions::range(range);
             let wanted = range.map_or(Some(bytes), |range| part(bytes, range));
-            // What does not fit may show when the bytes come.
+            // A range outside the object may be reported when the bytes come.
             let got = async {
                 let Some(stream) = store.get_stream(key, ask).await? else { return Ok(None) };
                 let said = stream.range.clone();
@@ -222,7 +222,7 @@ async fn streams<K: AsRef<str>, V: AsRef<[u8]>>(store: &dyn Store, expected: &[(
                     assert_eq!(length, u64_of(wanted.len()), "{what}: the range it says");
                     let held = store.get_opts(key, ask).await.unwrap().unwrap();
                     assert!(object.meta.agrees(&held.meta), "{what}: {:?}, {:?}", object.meta, held.meta);
-                    // To who asks for nothing a cache may say more than the store.
+                    // For an empty request, a cache may know more than the store.
                     let tells = |meta: &ObjectMeta| (meta.size(), meta.text().is_some());
                     if !wanted.is_empty() {
                         assert_eq!(tells(&object.meta), tells(&held.meta), "{what}: what is known");
@@ -322,7 +322,7 @@ fn direct<K: AsRef<str>, V: AsRef<[u8]>>(store: &dyn Store, expected: &[(K, V)])
                     got.unwrap_or_else(|e| panic!("{what} {range:?}: {e:?}"));
                     same(&what, Some(&buffer), Some(wanted));
                 }
-                // A read of nothing may succeed anywhere.
+                // An empty read may succeed anywhere.
                 None => assert!(got.is_err() || length == 0, "{what}: no error at {range:?}"),
             }
         }
@@ -334,11 +334,11 @@ fn direct<K: AsRef<str>, V: AsRef<[u8]>>(store: &dyn Store, expected: &[(K, V)])
     assert!(direct.open("../a").is_err(), "{store}: no way out");
 }
 
-/// Nothing is there; or a store that has folders says that one is in the place of the object.
+/// Missing; or a store with folders reports one in place of the object.
 fn is_absent<T: Debug>(found: Result<Option<T>>, what: &str) {
     match found {
         Ok(None) => {}
-        Err(e) if e.kind() == ErrorKind::Invalid && e.message().contains("a folder is in the place") => {}
+        Err(e) if e.kind() == ErrorKind::Invalid && e.message().contains("found a folder where") => {}
         other => panic!("{what}: {other:?}"),
     }
 }

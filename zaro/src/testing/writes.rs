@@ -1,4 +1,4 @@
-//! What every store that can be written to must do.
+//! A conformance suite for writing to stores.
 #![allow(clippy::panic, clippy::unwrap_used, reason = "test code says what went wrong by panicking")]
 
 use std::collections::BTreeMap;
@@ -10,19 +10,18 @@ use super::suite::{Lists, sample_objects, store_suite_listing};
 use crate::num::u64_of;
 use crate::store::{Condition, Put, Store, StoreExt as _};
 
-/// Holds an empty store against what the trait promises of puts and deletes, and leaves it empty. `both` as in
-/// [`sample_objects`].
+/// Checks puts and deletes in an empty store, and leaves it empty. `both` as in [`sample_objects`].
 ///
 /// # Panics
-/// If the store does anything else.
+/// If the store violates the contract of the trait.
 pub async fn write_suite(store: &dyn Store, both: bool) {
     write_suite_listing(store, both, Lists::All).await;
 }
 
-/// The same for a store that lists what `lists` says.
+/// The same for a store that lists only what `lists` says.
 ///
 /// # Panics
-/// If the store does anything else.
+/// If the store violates the contract of the trait.
 pub async fn write_suite_listing(store: &dyn Store, both: bool, lists: Lists) {
     assert!(store.is_writable(), "{store}: writable");
     keys_are(store, "", &BTreeMap::new()).await;
@@ -49,7 +48,7 @@ pub async fn write_suite_listing(store: &dyn Store, both: bool, lists: Lists) {
         left.remove(key);
     }
     store_suite_listing(store, &left.iter().collect::<Vec<_>>(), lists).await;
-    // All below a prefix: not an object of that name, nor what only begins alike.
+    // Everything below a prefix: not an object of that name, nor keys that merely begin alike.
     for prefix in ["a", "per%20cent", "absent", "absent/deep", "zarr.json"] {
         store.delete_prefix(prefix).await.unwrap_or_else(|e| panic!("{store}: below {prefix:?}: {e:?}"));
         let start = format!("{prefix}/");
@@ -67,7 +66,7 @@ pub async fn write_suite_listing(store: &dyn Store, both: bool, lists: Lists) {
     if lists == Lists::All {
         assert_eq!(store.list("").await.unwrap(), Default::default(), "{store}: nothing is left");
     }
-    // What is empty can be written to again.
+    // An emptied store can be written to again.
     assert!(store.put("a/b", Bytes::from_static(b"x"), Condition::Always).await.unwrap().is_done());
     store.delete("a/b").await.unwrap();
     keys_are(store, "", &BTreeMap::new()).await;
@@ -137,7 +136,7 @@ async fn direct(store: &dyn Store) {
     assert!(direct.put(key, &[], &Condition::Unchanged(first.clone())).unwrap().is_done());
     is(b"");
     assert_eq!(direct.put(key, &[b"x"], &Condition::Unchanged(first)).unwrap(), Put::Refused);
-    // A tag taken one way holds the other.
+    // A state read one way is valid the other way.
     let (_, tag) = store.get_for_update(key).await.unwrap().unwrap();
     assert!(direct.put(key, &[b"", b"y", b""], &Condition::Unchanged(tag)).unwrap().is_done());
     let tag = is(b"y");
@@ -149,8 +148,8 @@ async fn direct(store: &dyn Store) {
     assert!(direct.open(key).unwrap().is_none() && store.get(key, None).await.unwrap().is_none());
 }
 
-/// Adds one to the number behind `key`, `times` times, by reading and putting under condition; says how often it was
-/// refused. Whoever counts names itself, so that no two put the same bytes.
+/// Adds one to the number behind `key`, `times` times, by reads and conditional puts; returns how often it was refused.
+/// Each writer adds its name, so that no two put the same bytes.
 ///
 /// # Panics
 /// If the store fails.
@@ -172,10 +171,10 @@ pub async fn count_up(store: &dyn Store, key: &str, name: &str, times: u64) -> u
     refused
 }
 
-/// The number that [`count_up`] left.
+/// The number left by [`count_up`].
 ///
 /// # Panics
-/// If it is none.
+/// If there is none.
 #[must_use]
 pub fn count_of(bytes: &[u8]) -> u64 {
     let text = std::str::from_utf8(bytes).unwrap();

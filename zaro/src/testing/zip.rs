@@ -1,29 +1,29 @@
-//! ZIP archives made to order: the usual and the unusual.
+//! Custom ZIP archives for tests: the usual and the unusual.
 #![allow(clippy::unwrap_used, reason = "test code")]
 
 /// How an entry is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ZipMethod {
-    /// As it is.
+    /// Uncompressed.
     Stored,
     /// Deflated.
     Deflated,
 }
 
-/// Makes an archive.
+/// Builds an archive.
 #[derive(Debug, Clone)]
 pub struct ZipMaker {
     /// How entries are stored.
     pub method: ZipMethod,
-    /// Keep every size and offset in ZIP64 fields.
+    /// Write every size and offset in ZIP64 fields.
     pub zip64: bool,
-    /// Leave sizes out of the local headers and put them after the data, as writers to a pipe do.
+    /// Write sizes after the data instead of in the local headers, as writers to a pipe do.
     pub trailers: bool,
     /// Bytes of padding in each local header.
     pub padding: u16,
     /// Bytes before the archive.
     pub before: Vec<u8>,
-    /// The comment at its end.
+    /// The archive comment.
     pub comment: Vec<u8>,
     /// Mark every entry as encrypted.
     pub encrypted: bool,

@@ -327,7 +327,7 @@ fn an_array_whose_filling_fails_leaves_nothing() {
     let e = wait(making.finish(Err(zaro::Error::cancelled())));
     assert!(e.is_err() && dir.path().join("x/thesis.txt").is_file());
     let e = create_counted(&store, "x", Existing::Refuse, false).unwrap_err();
-    assert!(e.to_string().contains("other things"), "{e}");
+    assert!(e.to_string().contains("other files"), "{e}");
 }
 
 #[test]
@@ -571,7 +571,7 @@ fn what_links_stand_for_is_not_missing() {
     let here = wait(store.get("g/x/c/3", None)).unwrap_err();
     let direct = store.direct().unwrap().open("g/x/c/3").map(drop).unwrap_err();
     assert_eq!((here.kind(), here.to_string()), (direct.kind(), direct.to_string()));
-    refused("a folder is in the place of an object");
+    refused("found a folder where an object is expected");
     std::fs::remove_dir(at.join("g/x/c/3")).unwrap();
     wait(copy(&zarr(&store), "a", "", &target(), "", &CopyOptions::default())).unwrap();
     std::fs::remove_dir_all(dir.path().join("copy")).unwrap();

@@ -106,7 +106,7 @@ fn a_source_that_changed_is_not_mixed_with_what_it_was() {
             match run(&s, &d, options) {
                 Err(e) => {
                     assert!(begun, "{e}");
-                    assert!(e.to_string().contains("chunks of its source were changed since"), "{e}");
+                    assert!(e.to_string().contains("chunks of its source have changed"), "{e}");
                     refused += 1;
                 }
                 Ok(copied) => assert!(!begun && !copied.resumed),
@@ -158,7 +158,7 @@ fn another_source_and_other_options_are_told_apart() {
     assert!(before.contains(&JOURNAL.to_owned()));
     let e = named(&q, &options).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Usage);
-    assert!(e.to_string().contains("chunks of its source were changed since"), "{e}");
+    assert!(e.to_string().contains("chunks of its source have changed"), "{e}");
     for (other, said) in [
         (options.clone().with_chunks(Some(Sizes::List(vec![8, 8]))), "chunks was nothing, not [8,8]"),
         (options.clone().with_format(Some(Format::V2)), "zarr_format was nothing, not 2"),
@@ -171,13 +171,13 @@ fn another_source_and_other_options_are_told_apart() {
     let moved = dir.path().join("moved");
     std::fs::rename(&d, &moved).unwrap();
     let e = run(&p, &moved, &options).unwrap_err();
-    assert!(e.to_string().contains("it was begun at"), "{e}");
+    assert!(e.to_string().contains("it was started at"), "{e}");
     std::fs::rename(&moved, &d).unwrap();
     assert_eq!(keys(&local(&d)), before, "nothing was changed by what was refused");
     let text = std::fs::read_to_string(d.join(JOURNAL)).unwrap();
     std::fs::write(d.join(JOURNAL), text.replace(env!("CARGO_PKG_VERSION"), "9.9.9")).unwrap();
     let e = named(&p, &options).unwrap_err();
-    assert!(e.to_string().contains("begun by zaro 9.9.9"), "{e}");
+    assert!(e.to_string().contains("started by zaro 9.9.9"), "{e}");
     // Whatever stands there: it is made anew.
     std::fs::write(d.join(JOURNAL), "no JSON").unwrap();
     assert_eq!(named(&p, &options).unwrap_err().kind(), ErrorKind::Usage);
@@ -229,7 +229,7 @@ fn a_place_belongs_to_one_run() {
             for from in [&p, &q] {
                 let e = run(from, &d, &options.clone().with_existing(existing)).unwrap_err();
                 assert_eq!(e.kind(), ErrorKind::Conflict, "{e}");
-                assert!(e.to_string().contains("is at work here"), "{e}");
+                assert!(e.to_string().contains("is running here"), "{e}");
             }
         }
         first.join().unwrap().unwrap();
@@ -458,7 +458,7 @@ fn a_conversion_is_finished_or_undone_and_never_taken_for_its_opposite() {
                             undone += 1;
                         }
                         Err(e) => {
-                            assert!(e.to_string().contains("all but finished"), "{e}");
+                            assert!(e.to_string().contains("almost finished"), "{e}");
                             refused += 1;
                         }
                     }

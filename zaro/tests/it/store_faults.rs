@@ -203,7 +203,7 @@ async fn a_coded_body_is_not_taken_for_the_object() {
         let (server, options) = coded(coding);
         let store = open_store(&format!("{}/data", server.url()), &options).await.unwrap();
         let words =
-            format!("Content-Encoding: {}, which was not asked for", coding.rsplit(' ').next().unwrap());
+            format!("Content-Encoding: {}, which was not requested", coding.rsplit(' ').next().unwrap());
         for range in
             [None, Some(ByteRange::span(0, 4)), Some(ByteRange::Suffix(4)), Some(ByteRange::span(0, 0))]
         {

@@ -420,7 +420,7 @@ async fn bodies_without_end_are_not_read_to_it() {
         assert!(zaro::open("s3://b/doc", &cloud).await.is_err());
         let store = open_store("s3://b/x", &cloud.store).await.unwrap();
         let e = store.list("").await.unwrap_err();
-        assert!(announced.is_some() || e.to_string().contains("does not end"), "{e}");
+        assert!(announced.is_some() || e.to_string().contains("is too long"), "{e}");
         let most = if announced.is_none() { 3 << 30 } else { 1 << 29 };
         assert!(server.sent_endlessly() < most, "{announced:?}: {}", server.sent_endlessly());
     }
@@ -595,7 +595,7 @@ async fn listings_that_go_round_end() {
     });
     let zarr = zaro::open(&format!("{}/z", server.url()), &options()).await.unwrap();
     let e = zarr.walk("").await.unwrap_err();
-    assert!(e.to_string().contains("folders inside each other"), "{e}");
+    assert!(e.to_string().contains("nested folders"), "{e}");
     // Pages of a bucket whose tokens come again, at once and after a while.
     for length in [1, 2, 5] {
         let server = TinyServer::start(move |r| {
@@ -659,7 +659,7 @@ async fn what_is_no_listing_of_a_bucket_is_not_an_empty_one() {
     let mut options = options();
     (options.store.anonymous, options.store.endpoint) = (true, Some(server.url()));
     let e = zaro::open("s3://b/z", &options).await.unwrap().walk("").await.unwrap_err();
-    assert!(e.to_string().contains("does not name the document"), "{e}");
+    assert!(e.to_string().contains("lacks the existing metadata document"), "{e}");
 }
 
 #[test]

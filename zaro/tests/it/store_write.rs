@@ -239,10 +239,10 @@ async fn what_is_in_the_way_is_named() {
     std::fs::write(dir.path().join("file"), "x").unwrap();
     for when in [Condition::Always, Condition::Absent] {
         let e = store.put("folder", text("y"), when.clone()).await.unwrap_err();
-        assert!(e.to_string().contains("a folder is in the place of an object"), "{e}");
+        assert!(e.to_string().contains("found a folder where an object is expected"), "{e}");
         for below in ["file/in", "file/deep/er"] {
             let e = store.put(below, text("y"), when.clone()).await.unwrap_err();
-            assert!(e.to_string().contains("a file is in the place of a folder"), "{e}");
+            assert!(e.to_string().contains("found a file where a folder is expected"), "{e}");
         }
     }
     let e = store.put(&"long".repeat(100), text("y"), Condition::Always).await.unwrap_err();
@@ -289,7 +289,7 @@ fn child_on_a_full_disk() {
     let Ok(root) = std::env::var("ZARO_TEST_FULL") else { return };
     let store = LocalStore::new(root);
     let e = store.direct().unwrap().put("a/k", &[&[1; 3 << 20]], &Condition::Always).unwrap_err();
-    assert!(e.to_string().contains("what was there is unharmed"), "{e}");
+    assert!(e.to_string().contains("the existing object is unchanged"), "{e}");
 }
 
 #[test]
@@ -451,7 +451,7 @@ async fn the_log_shows_puts_and_deletes() {
     store.delete_prefix("a").await.unwrap();
     let wanted = [
         "put memory:/a/k <- 5 bytes",
-        "put memory:/a/k -> refused, not as it was",
+        "put memory:/a/k -> refused, condition not met",
         "list memory:/a -> 1 names",
         "delete memory:/a/k -> done",
         "delete memory:/a/ -> done",
@@ -474,7 +474,7 @@ async fn of_two_archives_of_one_name_the_later_is_told_why() {
     first.finish().await.unwrap();
     let e = second.finish().await.unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Conflict, "{e}");
-    assert!(e.to_string().contains("somebody else made a file of this name"), "{e}");
+    assert!(e.to_string().contains("a file of this name was created by somebody else"), "{e}");
 }
 
 #[tokio::test]

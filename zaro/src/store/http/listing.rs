@@ -1,4 +1,4 @@
-//! What lies in a folder of a web server, by its index page.
+//! Listing a folder of a web server from its index page.
 
 use reqwest::{Method, StatusCode, header};
 use url::Url;
@@ -7,14 +7,14 @@ use super::super::http_index;
 use super::{GetOptions, HttpStore, Listing, all, check_prefix, percent_decode};
 use crate::error::{Error, Result};
 
-/// The largest index page that is read: 64 MiB. A longer one is an error.
+/// The largest index page that is read: 64 MiB. A larger one is an error.
 const MAX_INDEX: u64 = 64 << 20;
 
-/// How deep folders may lie inside each other, by index pages.
+/// Maximum depth of nested folders.
 const MAX_DEPTH: usize = 100;
 
 impl HttpStore {
-    /// What the page of a folder shows.
+    /// Reads the index page of a folder.
     async fn index(&self, prefix: &str) -> Result<FolderIndex> {
         let accept = [(header::ACCEPT, "text/html, application/json")];
         let url = self.url(prefix, true)?;
@@ -27,7 +27,7 @@ impl HttpStore {
             _ => return Err(self.failure(&response)),
         }
         let at = response.url().clone();
-        // Somebody who was sent elsewhere does not see this folder.
+        // After a redirect elsewhere, the page is not that of this folder.
         let name = |url: &Url| url.path().trim_end_matches('/').rsplit('/').next().and_then(percent_decode);
         if name(&at) != name(&url) {
             return Ok(FolderIndex::None);
@@ -37,16 +37,16 @@ impl HttpStore {
         Ok(http_index::parse(&page, &at)?.map_or(FolderIndex::None, FolderIndex::Page))
     }
 
-    /// What the page of a folder lists. A folder without a page may hold anything, unless the folder around it has a
-    /// page that does not name it.
+    /// The entries on a folder's index page. A folder without a page may contain anything, unless the page of its
+    /// parent does not name it.
     pub(super) async fn listed(&self, prefix: &str) -> Result<Listing> {
         check_prefix(prefix)?;
         if prefix.split('/').count() > MAX_DEPTH {
             return Err(Error::invalid(format!(
-                "more than {MAX_DEPTH} folders inside each other; does the server show the same one again and again?"
+                "more than {MAX_DEPTH} nested folders; the server may list the same folder over and over"
             )));
         }
-        let unknown = "the server has no index page here, so what is there cannot be listed";
+        let unknown = "the server has no index page here, so the folder cannot be listed";
         match self.index(prefix).await? {
             FolderIndex::Page(listing) => return Ok(listing),
             FolderIndex::Missing if !prefix.is_empty() => {}
@@ -57,7 +57,7 @@ impl HttpStore {
                 return Err(Error::unsupported(unknown));
             }
         }
-        // The nearest folder around it that exists must have a page, and that must not name it.
+        // The nearest existing parent must have a page that does not name it.
         let mut at = prefix;
         while self.has_index.get() != Some(&false) {
             let (above, name) = at.rsplit_once('/').unwrap_or(("", at));
@@ -77,11 +77,11 @@ impl HttpStore {
     }
 }
 
-/// What the address of a folder leads to.
+/// What the URL of a folder returns.
 enum FolderIndex {
     Page(Listing),
-    /// No page, or one that is no index.
+    /// No page, or not an index page.
     None,
-    /// There is nothing of that name, as the server says.
+    /// The server says that it does not exist.
     Missing,
 }

@@ -1,4 +1,4 @@
-//! Whole folders: put aside, exchanged, removed. Each of these is one rename, so that nobody sees half of it.
+//! Moving, exchanging and removing whole folders. Each is one rename, so that nobody sees a partial state.
 
 use std::io::{Error as IoError, ErrorKind as IoKind};
 use std::path::Path;
@@ -6,11 +6,12 @@ use std::path::Path;
 use super::sys::{cannot_exchange, cannot_rename, exchange};
 use super::temporary::temporary_folder;
 
-/// How often a folder is removed anew because somebody put something into it.
+/// How often the removal of a folder is retried because something was put into it.
 const ATTEMPTS: usize = 1000;
 
-/// Moves a folder into a temporary one, so that it is gone at once for everybody, and then removes it. In a folder of its
-/// own it is not taken for a node by who lists the one above. A link to a folder is removed, not what it leads to.
+/// Moves a folder into a temporary one, so that it disappears at once for everybody, and then removes it. Inside its
+/// own temporary folder it is not mistaken for a node when the parent is listed. A symlink to a folder is removed, not
+/// its target.
 pub(super) fn put_aside_and_remove(path: &Path) -> std::io::Result<()> {
     let aside = match path.parent() {
         Some(folder) => temporary_folder(folder),
@@ -20,7 +21,7 @@ pub(super) fn put_aside_and_remove(path: &Path) -> std::io::Result<()> {
         return std::fs::remove_file(path);
     }
     let moved = match std::fs::create_dir(&aside) {
-        // On a full disk there is no room for a folder, and a deletion is what helps.
+        // On a full disk no folder can be created, and deleting is what helps.
         Err(e) if matches!(e.kind(), IoKind::StorageFull | IoKind::QuotaExceeded) => {
             std::fs::rename(path, &aside)
         }
@@ -35,7 +36,7 @@ pub(super) fn put_aside_and_remove(path: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Removes a folder. Somebody in the middle of a put may add to it once more, each of many writers once.
+/// Removes a folder. Each of several concurrent writers may add to it once more.
 fn remove(folder: &Path) -> std::io::Result<()> {
     let mut removed = std::fs::remove_dir_all(folder);
     for _ in 0..ATTEMPTS {
@@ -47,11 +48,11 @@ fn remove(folder: &Path) -> std::io::Result<()> {
     removed
 }
 
-/// Gives the folder at `new`, which lies somewhere in the one at `path`, the name `path`, and removes the one that had
-/// it. `parent` is what `path` lies in. `false` if that is not possible here: nothing has changed then.
+/// Renames the folder `new`, which lies somewhere inside `path`, to `path`, and removes the old one. `parent` is the
+/// parent of `path`. `false` if that is not possible here: nothing has changed then.
 pub(super) fn put_in_place(new: &Path, path: &Path, parent: &Path) -> std::io::Result<bool> {
     let aside = temporary_folder(parent);
-    // Not the new one itself: nobody who lists the folder above is to take it for a node.
+    // Not the new one itself: it must not be mistaken for a node when the parent is listed.
     let moved = aside.join("0");
     let prepared = std::fs::metadata(path)
         .and_then(|old| std::fs::set_permissions(new, old.permissions()))
@@ -67,7 +68,7 @@ pub(super) fn put_in_place(new: &Path, path: &Path, parent: &Path) -> std::io::R
             Err(e) => {
                 let name = aside.file_name().unwrap_or_default().to_string_lossy().into_owned();
                 let what = format!(
-                    "the new is in its place, but what it replaced, {name} beside it, cannot be deleted: {e}"
+                    "the replacement is in place, but the old folder, {name} beside it, cannot be deleted: {e}"
                 );
                 Err(IoError::new(e.kind(), what))
             }
@@ -83,8 +84,8 @@ fn impossible(e: &IoError) -> bool {
     cannot_exchange(e) || cannot_rename(e)
 }
 
-/// Gives the folder at `new` the name `path`, in the place of one that has it and is removed then. At every moment one of
-/// them has the name, where the file system can exchange names.
+/// Renames the folder `new` to `path`, replacing and removing the old one. Where the file system can exchange names,
+/// one of them exists at every moment.
 pub(crate) fn replace_folder(new: &Path, path: &Path) -> std::io::Result<()> {
     if !path.exists() {
         return std::fs::rename(new, path);

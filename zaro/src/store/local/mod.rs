@@ -1,4 +1,4 @@
-//! Files below a folder.
+//! A local folder as a store.
 
 mod folders;
 mod rings;
@@ -30,13 +30,14 @@ use super::{
 use crate::error::{Error, Result};
 use crate::num;
 
-/// How many names of one folder a listing holds, or twice as many for a moment; of a larger folder the rest is read again.
+/// How many names of one folder a listing keeps in memory (twice as many for a moment); a larger folder is read again
+/// for the rest.
 const NAMES: usize = 1 << 18;
 
 /// A folder as a store: a key is a path below it.
 ///
-/// A put writes a temporary file and renames it, making the folders it needs; a link in its place is replaced, not
-/// followed. Conditions hold among all processes of this machine. Deleting removes folders that become empty.
+/// A put writes a temporary file and renames it, creating parent folders; a symlink is replaced, not followed.
+/// Conditions hold among all processes of this machine. Deleting removes folders that become empty.
 #[derive(Debug, Clone)]
 pub struct LocalStore {
     root: PathBuf,
@@ -44,30 +45,30 @@ pub struct LocalStore {
 }
 
 impl LocalStore {
-    /// The folder `root`, the current one if it is empty. It need not exist: then every key is missing.
+    /// The folder `root`, or the current folder if it is empty. It need not exist: then every key is missing.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         let root = Some(root.into()).filter(|r| !r.as_os_str().is_empty());
         Self { root: root.unwrap_or_else(|| PathBuf::from(".")), durable: false }
     }
 
-    /// The folder.
+    /// The root folder.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Where a key is, or a prefix. On systems with drives and the like a key may name another place than one below the root.
+    /// The path of a key or prefix. On systems with drive letters, a key could name a place outside the root.
     fn path(&self, key: &str) -> Result<PathBuf> {
         let path = self.root.join(key);
         match cfg!(unix) || path.starts_with(&self.root) {
             true => Ok(path),
-            false => Err(Error::invalid("a key that leads out of the folder").with_key(key).with_store(self)),
+            false => Err(Error::invalid("the key leads outside the store's folder").with_key(key).with_store(self)),
         }
     }
 
-    /// Something is where a chunk should be, so that the chunk is not simply absent.
+    /// A folder in place of a chunk: the chunk is not simply missing.
     fn folder_at(&self, key: &str) -> Error {
-        Error::invalid("a folder is in the place of an object").with_key(key).with_store(self)
+        Error::invalid("found a folder where an object is expected").with_key(key).with_store(self)
     }
 
     fn fault(&self, key: &str, e: std::io::Error) -> Error {
@@ -96,7 +97,7 @@ impl LocalStore {
         Ok(Some(OpenFile { file, meta: identity(&meta) }))
     }
 
-    /// What a listing says of a file; `None` if it is gone.
+    /// The entry of a file in a listing; `None` if it no longer exists.
     fn look(&self, key: String) -> Result<Option<Entry>> {
         let path = self.path(&key)?;
         match std::fs::metadata(&path) {
@@ -110,7 +111,7 @@ impl LocalStore {
         }
     }
 
-    /// The names in a folder, or the first after one: of a folder with very many not all are held.
+    /// The names in a folder, or those after a name: of a very large folder not all are kept in memory.
     fn level(&self, prefix: &str, after: Option<&str>) -> Result<FolderNames> {
         let mut out = FolderNames::default();
         let entries = match read_dir(self.path(prefix)?) {
@@ -130,8 +131,7 @@ impl LocalStore {
             let linked = kind.is_symlink();
             let mut lost = false;
             if linked {
-                // A link that leads nowhere, or to itself, stands for something, an object or a folder: whoever reads it is
-                // told so.
+                // A broken or circular symlink stands for an object or a folder: whoever reads it gets an error.
                 match std::fs::metadata(entry.path()) {
                     Ok(m) => kind = m.file_type(),
                     Err(_) => lost = true,
@@ -151,13 +151,12 @@ impl LocalStore {
         Ok(out)
     }
 
-    /// `None`, unless there is a link that leads nowhere, in its place or on the way: what it stands for exists, and was
-    /// not fetched.
+    /// `None`, unless there is a broken symlink in its place or on the way: its target exists, but was not fetched.
     fn absent(&self, key: &str, path: &Path) -> Result<Option<OpenFile>> {
         for at in path.ancestors().take_while(|at| at.starts_with(&self.root)) {
             match std::fs::symlink_metadata(at) {
                 Ok(m) if m.is_symlink() && !at.exists() => {
-                    return Err(Error::io("a link that leads nowhere").with_key(key).with_store(self));
+                    return Err(Error::io("broken symbolic link: it leads nowhere").with_key(key).with_store(self));
                 }
                 Ok(_) => break,
                 Err(_) => {}
@@ -167,7 +166,7 @@ impl LocalStore {
     }
 }
 
-/// How many bytes there is room for where `path` is, or will be. `None` where the file system does not say.
+/// Free disk space at `path`, which need not exist. `None` where the file system does not report it.
 #[must_use]
 pub fn free_space(path: &Path) -> Option<u64> {
     let path = std::path::absolute(path).ok()?;
@@ -175,20 +174,20 @@ pub fn free_space(path: &Path) -> Option<u64> {
     sys::free_space(there)
 }
 
-/// Fails if something of `bytes` is not going to fit where there is room for `free`. What is small is tried.
+/// Fails if `bytes` exceeds the `free` space. Small amounts are not checked.
 pub fn check_space(free: Option<u64>, bytes: u64) -> Result<()> {
     match free {
         Some(free) if bytes > LARGE && bytes > free => Err(Error::io(format!(
-            "not enough space: {bytes} bytes are to be written, and {free} are free; nothing was written"
+            "not enough space: {bytes} bytes are needed, {free} are free; nothing was written"
         ))),
         _ => Ok(()),
     }
 }
 
-/// From here on it is worth a look whether there is room: 1 MiB.
+/// Sizes from which free space is checked: 1 MiB.
 const LARGE: u64 = 1 << 20;
 
-/// No such file, a file where a folder should be, or a name no file system takes: the key does not exist.
+/// No such file, a file where a folder should be, or a name the file system rejects: the key does not exist.
 fn is_missing(e: &std::io::Error) -> bool {
     matches!(e.kind(), IoKind::NotFound | IoKind::NotADirectory | IoKind::InvalidFilename)
 }
@@ -201,7 +200,7 @@ impl fmt::Display for LocalStore {
 
 #[async_trait]
 impl Store for LocalStore {
-    /// Files have no versions. The `ETag` of a pin is looked at where all of the file is read and it is an MD5.
+    /// Files have no versions. The `ETag` of a pin is checked if it is an MD5 and the whole file is read.
     async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
         let Some(file) = self.file(key)? else { return Ok(None) };
         file.get(options).map(Some).map_err(|e| e.with_key(key).with_store(self))
@@ -217,7 +216,7 @@ impl Store for LocalStore {
         Ok(self.file(key)?.map(|file| file.meta()))
     }
 
-    /// One folder after another, and a look at each file if its facts are wanted.
+    /// Walks the folders, and reads the metadata of each file if requested.
     fn list_opts(&self, prefix: &str, options: &ListOptions) -> BoxStream<'_, Result<Entry>> {
         if let Err(e) = check_prefix(prefix) {
             return failed(e.with_store(self));
@@ -268,7 +267,7 @@ impl Store for LocalStore {
     fn sites(&self, prefix: &str) -> BoxStream<'_, Result<Site>> {
         let folder = self.root.join(prefix);
         let first = check_prefix(prefix).map_err(|e| e.with_store(self)).and_then(|()| Site::file(&folder));
-        // The links are looked for only by who wants to know more than the first.
+        // Symlinks are searched only if the caller asks for more than the first.
         let links = futures::stream::once(async move {
             let found = super::site::linked_from(&folder);
             futures::stream::iter(match found {
@@ -308,7 +307,7 @@ struct OpenFile {
 }
 
 impl OpenFile {
-    /// Where the bytes lie that are asked for, as `(offset, length)`, and what is known of the file.
+    /// The requested bytes as `(offset, length)`, and the metadata of the file.
     fn locate(&self, options: GetOptions<'_>) -> Result<((u64, u64), ObjectMeta)> {
         self.meta().check(options.state)?;
         if let Some(pin) = options.pinned() {

@@ -1,16 +1,16 @@
-//! Links that lead back to a folder they lie in: below them the same folders come again and again.
+//! Symlink cycles: links to a parent folder, below which the same folders would repeat forever.
 
 use std::path::{Path, PathBuf};
 
 use super::sys;
 
-/// Knows the folders around a listing, as soon as a link makes it worth asking.
+/// The parent folders of a listing, looked up once a symlink makes it necessary.
 pub(super) struct Rings {
     /// The folders from the root of the store to the one that is listed.
     around: Vec<PathBuf>,
-    /// Whether one of them is a link, so that any folder below may be one of them again.
+    /// Whether one of them is a symlink, so that any folder below may be one of them again.
     through_link: bool,
-    /// Which folders they are.
+    /// Their identities.
     known: Option<Vec<[u64; 2]>>,
 }
 
@@ -28,7 +28,7 @@ impl Rings {
         Self { around, through_link, known: None }
     }
 
-    /// Whether the folder at `path` is one of those around it. `linked` if it was reached by a link.
+    /// Whether the folder at `path` is one of its own parents. `linked` if it was reached by a symlink.
     pub(super) fn closes(&mut self, path: &Path, linked: bool) -> bool {
         if !linked && !self.through_link {
             return false;

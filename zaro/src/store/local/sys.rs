@@ -1,8 +1,8 @@
-//! What of files the standard library does not have for every system: the one place that knows Unix.
+//! File operations that the standard library lacks on some systems: the only module with Unix-specific code.
 //!
-//! The other half is of the standard library alone. Its tests run here too, but on another system than Linux nothing of zaro was
-//! ever run. What it cannot do it does not pretend to: names are not exchanged, folders not locked, files known by size
-//! and times.
+//! The portable half uses only the standard library. Its tests run on Unix too, but zaro was never run on anything but
+//! Linux. What it cannot do, it does not pretend to: names are not exchanged, folders are not locked, files are
+//! identified by size and times.
 
 #[cfg(any(not(unix), test))]
 #[cfg_attr(unix, allow(dead_code, reason = "on Unix there are only its tests"))]

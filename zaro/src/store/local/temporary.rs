@@ -1,8 +1,8 @@
-//! Temporary files: how they are called, whose they are, and who removes them.
+//! Temporary files: their names, their owners, and their cleanup.
 //!
-//! A file that must appear whole is written under a name of its own beside its place. It is removed when it is not
-//! needed, also when a signal ends the process ([`remove_temporaries`]). What a process that was killed left is removed by
-//! the next that writes to the same folder, or deletes in it: by the name one can tell whose it was.
+//! A file that must appear whole is first written under a temporary name beside its final one. It is removed if it is
+//! not needed, also when a signal ends the process ([`remove_temporaries`]). Files left by a killed process are removed
+//! by the next one that writes to or deletes in the same folder: the name tells whose they were.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -17,37 +17,37 @@ use super::sys;
 use crate::context::PerProcess;
 use crate::process::{began, machine};
 
-/// A temporary file this old belongs to nobody any more.
+/// A temporary file of this age is abandoned.
 const OLD: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How many entries of a folder are looked at for what others left, and how many folders.
+/// How many entries of a folder are checked for abandoned files, and how many folders.
 const ENTRIES: usize = 10_000;
 const FOLDERS: usize = 1 << 16;
 
 const START: &str = ".zaro-";
 const END: &str = ".tmp";
 
-/// Whether a name is that of a temporary file or folder: `.zaro-….tmp`. Nothing of that name is content.
+/// Whether a name is that of a temporary file or folder: `.zaro-….tmp`. Such names are never content.
 pub(crate) fn is_temporary(name: &str) -> bool {
     name.starts_with(START) && name.ends_with(END)
 }
 
-/// A new name: `.zaro-PID-NUMBER-HOME.tmp`, where the last says in which of all systems the process is.
+/// A new name: `.zaro-PID-NUMBER-HOME.tmp`, where `HOME` identifies the machine, boot and container.
 pub(super) fn temporary_name() -> String {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     let number = COUNTER.fetch_add(1, Ordering::Relaxed);
     format!("{START}{}-{number}-{}{END}", std::process::id(), *HOME)
 }
 
-/// What tells the processes of this machine, since it was started and in this container, from all others.
+/// Distinguishes the processes of this machine, boot and container from all others.
 static HOME: LazyLock<String> = LazyLock::new(|| {
     let mut hasher = DefaultHasher::new();
     machine().hash(&mut hasher);
     format!("{:016x}", hasher.finish())
 });
 
-/// Whether nobody will finish a temporary file: its process is no more, or it is a day old. Of processes elsewhere only
-/// the age tells.
+/// Whether a temporary file is abandoned: its process no longer exists, or it is a day old. For processes elsewhere
+/// only the age counts.
 pub(super) fn is_abandoned(name: &str, entry: &std::fs::DirEntry) -> bool {
     let parts: Vec<&str> =
         name.strip_prefix(START).and_then(|n| n.strip_suffix(END)).unwrap_or("").split('-').collect();
@@ -64,20 +64,20 @@ pub(super) fn is_abandoned(name: &str, entry: &std::fs::DirEntry) -> bool {
     dead || old()
 }
 
-/// The temporary files of this process that are there; `None` when no more may be made. Those of its parent are not its own.
+/// Existing temporary files of this process; `None` when no more may be created. Those of its parent are not its own.
 fn open() -> MutexGuard<'static, Option<Vec<PathBuf>>> {
     static OPEN: PerProcess<Mutex<Option<Vec<PathBuf>>>> = PerProcess::new();
     OPEN.get(|| Mutex::new(Some(Vec::new()))).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Folders that were swept, or made by this process, by their hashes.
+/// Hashes of folders that were swept, or created by this process.
 static SWEPT: PerProcess<Mutex<HashSet<u64>>> = PerProcess::new();
 
-/// Removes all temporary files of this process, and lets no more be made: for one that ends at once, whatever its threads
-/// are doing.
+/// Removes all temporary files of this process and prevents new ones: for a process that exits at once, whatever its
+/// threads are doing.
 pub fn remove_temporaries() {
     let open = open().take();
-    // A file that is being made at this moment is removed by who makes it.
+    // A file that is being created right now is removed by the thread that creates it.
     for _ in 0..100 {
         if MAKING.load(Ordering::Acquire) == 0 {
             break;
@@ -89,10 +89,10 @@ pub fn remove_temporaries() {
     }
 }
 
-/// How many temporary files are being made, and are not in the list yet.
+/// How many temporary files are being created and are not in the list yet.
 static MAKING: AtomicU64 = AtomicU64::new(0);
 
-/// One that is being made, until this is dropped.
+/// A temporary file that is being created, until this is dropped.
 struct PendingTemporary;
 
 impl PendingTemporary {
@@ -108,7 +108,7 @@ impl Drop for PendingTemporary {
     }
 }
 
-/// Whether this is the first time that a folder is written to. Of too many nothing is kept.
+/// Whether a folder is written to for the first time. The set of known folders is bounded.
 pub(super) fn is_new_to_us(folder: &Path) -> bool {
     let mut hasher = DefaultHasher::new();
     folder.hash(&mut hasher);
@@ -116,14 +116,14 @@ pub(super) fn is_new_to_us(folder: &Path) -> bool {
     swept.len() < FOLDERS && swept.insert(hasher.finish())
 }
 
-/// Removes what killed processes left in a folder, the first time that this process changes anything there.
+/// Removes files left by killed processes, the first time this process changes anything in a folder.
 pub(super) fn sweep_once(folder: &Path) {
     if is_new_to_us(folder) {
         sweep(folder);
     }
 }
 
-/// Removes what killed processes left in a folder.
+/// Removes files left by killed processes in a folder.
 fn sweep(folder: &Path) {
     let Ok(entries) = read_dir(folder) else { return };
     for entry in entries.take(ENTRIES).flatten() {
@@ -135,7 +135,7 @@ fn sweep(folder: &Path) {
     }
 }
 
-/// Removes a temporary file or folder. What a link leads to is not ours.
+/// Removes a temporary file or folder. Symlinks are not followed.
 pub(super) fn remove(entry: &std::fs::DirEntry) -> std::io::Result<()> {
     match entry.file_type()?.is_dir() {
         true => std::fs::remove_dir_all(entry.path()),
@@ -143,15 +143,15 @@ pub(super) fn remove(entry: &std::fs::DirEntry) -> std::io::Result<()> {
     }
 }
 
-/// A path in `folder` for a temporary folder, which is not made yet. Left there by a killed process, it is removed by the
-/// next that asks for one.
+/// A path in `folder` for a temporary folder, which is not created yet. If a killed process leaves it behind, the next
+/// one that asks for such a path removes it.
 #[must_use]
 pub(crate) fn temporary_folder(folder: &Path) -> PathBuf {
     sweep(folder);
     folder.join(temporary_name())
 }
 
-/// Opens a folder to be listed. A signal is no fault, though the library of the system says so.
+/// Opens a folder for listing; retries when interrupted by a signal.
 pub(crate) fn read_dir(path: impl AsRef<Path>) -> std::io::Result<std::fs::ReadDir> {
     loop {
         match std::fs::read_dir(path.as_ref()) {
@@ -184,7 +184,7 @@ impl Temporary {
                     let made = Self { path, moved: false };
                     let kept = open().as_mut().map(|open| open.push(made.path.clone())).is_some();
                     if !kept {
-                        // The process is about to end, and waits for this.
+                        // The process is about to exit, and waits for this.
                         drop(made);
                         return Err(IoKind::Interrupted.into());
                     }
@@ -192,26 +192,26 @@ impl Temporary {
                     sweep_once(folder);
                     return Ok((made, file));
                 }
-                // Of a process with our number: an earlier one, or one on another machine.
+                // Left by a process with the same PID: an earlier one, or one on another machine.
                 Err(e) if e.kind() == IoKind::AlreadyExists => {}
                 Err(e) => return Err(e),
             }
         }
     }
 
-    /// Where it is.
+    /// Its path.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Gives the file its name, replacing what has it.
+    /// Renames the file to its final name, replacing an existing file.
     pub fn rename(&mut self, name: &Path) -> std::io::Result<()> {
         std::fs::rename(&self.path, name)?;
         self.moved = true;
         Ok(())
     }
 
-    /// Gives the file its name, unless that is taken. Not every file system has links: there it is a look and a rename.
+    /// Renames the file to its final name unless that exists. Without hard links, this is a check followed by a rename.
     pub(crate) fn publish(&mut self, name: &Path) -> std::io::Result<()> {
         match std::fs::hard_link(&self.path, name) {
             Err(e) if e.kind() != IoKind::AlreadyExists && name.symlink_metadata().is_err() => {
@@ -225,7 +225,7 @@ impl Temporary {
 impl Drop for Temporary {
     fn drop(&mut self) {
         if !self.moved {
-            // What cannot be removed now is left to the next that writes here.
+            // If it cannot be removed now, the next writer in this folder will.
             let _ = std::fs::remove_file(&self.path);
         }
         if let Some(open) = open().as_mut() {
@@ -234,8 +234,8 @@ impl Drop for Temporary {
     }
 }
 
-/// Gives a file that is to replace the one at `path` its mode: what was private stays so, and what others may write, too.
-/// What a link leads to has a mode of its own.
+/// Gives a file that replaces the one at `path` the same mode, so that permissions are kept. The target of a symlink
+/// has its own mode.
 pub fn keep_mode(path: &Path, file: &File) -> std::io::Result<()> {
     match path.symlink_metadata() {
         Ok(old) if old.is_file() => {

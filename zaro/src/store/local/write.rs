@@ -1,9 +1,9 @@
-//! Writing files: a temporary file beside the final one, then a rename, so that every file is whole at any moment.
+//! Writing files atomically: a temporary file beside the final one, then a rename.
 //!
-//! Who renames holds a lock on the folder for that moment: shared for an unconditional put or a delete, exclusive for
-//! comparing and renaming. So nobody comes between the look and the rename, in this process or another, and writers
-//! without a condition do not wait for each other. The lock is `flock` on the folder itself: nothing is left behind,
-//! and the system takes it from a process that is killed.
+//! The rename holds a lock on the folder: shared for an unconditional put or a delete, exclusive for comparing and
+//! renaming. So nothing comes between the check and the rename, in this process or another, and unconditional writers
+//! do not wait for each other. The lock is `flock` on the folder itself: nothing is left behind, and the system
+//! releases it when a process is killed.
 
 use std::fs::{File, Metadata};
 use std::io::{Error as IoError, ErrorKind as IoKind, IoSlice, Write};
@@ -19,13 +19,13 @@ use crate::store::{
     Condition, DELETING, JOURNAL, KeptOpen, LocalMeta, ObjectMeta, Put, check_key, check_prefix,
 };
 
-/// How often a put begins anew because its folder was deleted under it.
+/// How often a put is retried because its folder was deleted concurrently.
 const ATTEMPTS: usize = 1000;
 
-/// After how many of them it waits a moment between two.
+/// After this many attempts there is a pause between two.
 const PATIENCE: usize = 8;
 
-/// Which file this is; size and time tell of writers who change it in place.
+/// Identity of a file; size and time detect writers that change it in place.
 pub(super) fn identity(meta: &Metadata) -> LocalMeta {
     LocalMeta {
         id: sys::file_id(meta),
@@ -35,18 +35,18 @@ pub(super) fn identity(meta: &Metadata) -> LocalMeta {
     }
 }
 
-/// How a put ended besides failing.
+/// The outcome of a put besides failure.
 enum Ended {
     Put(Put),
-    /// The folder, or the temporary file in it, was deleted by somebody else.
+    /// The folder, or the temporary file in it, was deleted concurrently.
     Vanished,
 }
 
-/// Writes all parts, many with one call.
+/// Writes all parts with vectored writes.
 fn write_parts(file: &mut File, parts: &[&[u8]]) -> std::io::Result<()> {
     let mut slices: Vec<IoSlice<'_>> = parts.iter().map(|p| IoSlice::new(p)).collect();
     let mut rest = slices.as_mut_slice();
-    // Drops empty parts at the front, of which `write` would say that nothing was written.
+    // Drops empty parts at the front, for which `write` would report that nothing was written.
     IoSlice::advance_slices(&mut rest, 0);
     while !rest.is_empty() {
         match file.write_vectored(rest) {
@@ -60,25 +60,25 @@ fn write_parts(file: &mut File, parts: &[&[u8]]) -> std::io::Result<()> {
 }
 
 impl LocalStore {
-    /// Whether a put returns only when file and folder are on the disk (`fsync`), so that they outlive a crash of the
-    /// machine. Without it they outlive a crash of the process. On network file systems it also finds errors that
-    /// are reported late, such as an exceeded quota.
+    /// Whether a put returns only when file and folder are synced to disk (`fsync`), so that they survive a crash of
+    /// the machine. Without it they survive a crash of the process. On network file systems it also reports late
+    /// errors, such as an exceeded quota.
     #[must_use]
     pub fn durable(mut self, durable: bool) -> Self {
         self.durable = durable;
         self
     }
 
-    /// The path of a key that may be written.
+    /// The path of a writable key.
     fn target(&self, key: &str) -> Result<(PathBuf, PathBuf)> {
         check_key(key)?;
         if key.split('/').any(is_temporary) {
-            return Err(Error::invalid("names like .zaro-*.tmp are kept for temporary files"));
+            return Err(Error::invalid("names like .zaro-*.tmp are reserved for temporary files"));
         }
         let path = self.path(key)?;
         match path.parent() {
             Some(folder) => Ok((folder.to_owned(), path)),
-            None => Err(Error::invalid("not the path of a file")),
+            None => Err(Error::invalid("the key is not a file path")),
         }
     }
 
@@ -90,20 +90,20 @@ impl LocalStore {
                 Ended::Put(put) => return Ok(put),
                 Ended::Vanished => self.make_folder(&folder).map_err(place)?,
             }
-            // Whoever deletes again and again gets time to come to its end.
+            // Gives concurrent deletions time to finish.
             if tried >= PATIENCE {
                 std::thread::sleep(Duration::from_micros(200));
             }
         }
-        Err(place(Error::io("the folder is deleted again and again while it is written to")))
+        Err(place(Error::io("the folder keeps being deleted while it is written to")))
     }
 
     fn attempt(&self, folder: &Path, path: &Path, parts: &[&[u8]], when: &Condition) -> Result<Ended> {
-        // A look ahead saves writing what would be refused; the one that counts comes below.
+        // An early check avoids writing what would be refused; the authoritative one is below.
         if !matches!(when, Condition::Always) && !holds(path, when)? {
             return Ok(Ended::Put(Put::Refused));
         }
-        // A journal tells where data come from, which is nobody else's business.
+        // A journal names the source of the data, so it is private.
         let private = path.file_name().is_some_and(|name| name == JOURNAL);
         let (mut temporary, mut file) = match Temporary::create_with(folder, private) {
             Ok(made) => made,
@@ -111,14 +111,15 @@ impl LocalStore {
             Err(e) if e.kind() == IoKind::NotADirectory => return Err(blocked(e)),
             Err(e) => return Err(e.into()),
         };
-        let unwritten = |e: IoError| Error::from(e).within("not written, and what was there is unharmed");
+        let unwritten = |e: IoError| Error::from(e).within("not written; the existing object is unchanged");
         write_parts(&mut file, parts).map_err(unwritten)?;
         if self.durable {
             file.sync_all().map_err(unwritten)?;
         }
         keep_mode(path, &file).map_err(unwritten)?;
         drop(file);
-        // The temporary file is in the folder, so the folder is the one that a rename would find, or the file is gone.
+        // The temporary file is in the folder, so the folder is still the one that a rename would use, or the file is
+        // gone.
         let opened = match Folder::open(folder) {
             Ok(opened) => opened,
             Err(e) if e.kind() == IoKind::NotFound => return Ok(Ended::Vanished),
@@ -133,14 +134,14 @@ impl LocalStore {
                 }
                 temporary.rename(path)
             }
-            // Without locks, a link is what fails if the name is taken.
+            // Without locks, a hard link fails if the name exists.
             Condition::Absent => match std::fs::hard_link(temporary.path(), path) {
                 Err(e) if e.kind() == IoKind::AlreadyExists => return Ok(Ended::Put(Put::Refused)),
                 linked => linked,
             },
             Condition::Unchanged(_) => {
                 return Err(Error::unsupported(
-                    "this file system has no locks (flock), so that a part of a chunk cannot be changed safely while \
+                    "this file system has no locks (flock), so part of a chunk cannot be changed safely while \
                      others may write; write whole chunks, or write to another file system and copy",
                 ));
             }
@@ -149,7 +150,7 @@ impl LocalStore {
             Ok(()) => {}
             Err(e) if e.kind() == IoKind::NotFound => return Ok(Ended::Vanished),
             Err(e) if path.is_dir() => {
-                return Err(Error::invalid("a folder is in the place of an object").with_source(e));
+                return Err(Error::invalid("found a folder where an object is expected").with_source(e));
             }
             Err(e) => return Err(e.into()),
         }
@@ -159,21 +160,21 @@ impl LocalStore {
         Ok(Ended::Put(Put::Done))
     }
 
-    /// Makes a folder and those it lies in.
+    /// Creates a folder and its parents.
     fn make_folder(&self, folder: &Path) -> Result<()> {
         let missing: Vec<&Path> =
             folder.ancestors().take_while(|f| !f.as_os_str().is_empty() && !f.exists()).collect();
         match std::fs::create_dir_all(folder) {
-            // What we made ourselves need not be swept.
+            // Folders created here need no sweep.
             Ok(()) => {
                 let _ = temporary::is_new_to_us(folder);
             }
-            // A file is in the way; or a folder was there when it was to be made, and gone at the look that followed.
+            // A file is in the way; or the folder existed when it was to be created, and was deleted right after.
             Err(e) if matches!(e.kind(), IoKind::AlreadyExists | IoKind::NotADirectory) => {
                 let file = |f: &Path| f.symlink_metadata().is_ok() && !f.is_dir();
                 return if folder.ancestors().any(file) { Err(blocked(e)) } else { Ok(()) };
             }
-            // Deleted by somebody else meanwhile: the next attempt makes it again.
+            // Deleted concurrently: the next attempt creates it again.
             Err(e) if e.kind() == IoKind::NotFound => return Ok(()),
             Err(e) => return Err(e.into()),
         }
@@ -198,7 +199,7 @@ impl LocalStore {
         temporary::sweep_once(&folder);
         match std::fs::remove_file(&path) {
             Ok(()) => {}
-            // A folder is no object, so there is none. Who deleted a file may have been killed before its folder went.
+            // A folder is not an object, so the object does not exist. A killed deletion may have left an empty folder.
             Err(e) if is_missing(&e) || path.is_dir() => {}
             Err(e) => return Err(self.fault(key, e)),
         }
@@ -211,7 +212,7 @@ impl LocalStore {
         Ok(())
     }
 
-    /// Deletes a file if it is the one that was seen; nobody comes between the look and the deletion.
+    /// Deletes a file if it is unchanged; nothing comes between the check and the deletion.
     pub(super) fn remove_unchanged(&self, key: &str, state: &ObjectMeta) -> Result<Put> {
         let place = |e: Error| e.with_key(key).with_store(self);
         let (folder, path) = self.target(key).map_err(place)?;
@@ -246,7 +247,7 @@ impl LocalStore {
                 Ok(found) if found.is_dir() => {}
                 Ok(_) => return Ok(()),
                 Err(e) if is_missing(&e) => return Ok(()),
-                // What cannot be looked at is not deleted.
+                // What cannot be inspected is not deleted.
                 Err(e) => return Err(self.fault(prefix, e)),
             }
             put_aside_and_remove(&path).map_err(|e| self.fault(prefix, e))?;
@@ -270,19 +271,19 @@ impl LocalStore {
             }))?;
         }
         remove(std::fs::remove_file(self.root.join(DELETING)))?;
-        // The root goes too, unless it cannot: a mount point, or somebody wrote meanwhile.
+        // The root is removed too, unless that fails: a mount point, or somebody wrote meanwhile.
         let _ = std::fs::remove_dir(&self.root);
         Ok(())
     }
 
-    /// Gives the folder `prefix/inner` the name `prefix`, and removes the one that had it; `false` where the system does
-    /// not let us. A link to the folder stays, and leads to the new one.
+    /// Renames the folder `prefix/inner` to `prefix` and removes the old one; `false` where the system does not allow
+    /// it. A symlink to the folder stays, and points to the new one.
     pub(super) fn exchange(&self, prefix: &str, inner: &str) -> Result<bool> {
         let place = |e: Error| e.with_key(prefix).with_store(self);
         check_prefix(prefix).and_then(|()| check_key(inner)).map_err(place)?;
         let folder = if prefix.is_empty() { self.root.clone() } else { self.path(prefix)? };
         let folder = folder.canonicalize().map_err(|e| self.fault(prefix, e))?;
-        // Who stands in it, as a shell does, would be in a folder that is no more.
+        // A process with its working directory in it, such as a shell, would be in a deleted folder.
         let stands = std::env::current_dir().is_ok_and(|here| here.starts_with(&folder));
         let Some(parent) = folder.parent().filter(|_| !stands) else { return Ok(false) };
         let exchanged = folders::put_in_place(&folder.join(inner), &folder, parent);
@@ -292,15 +293,15 @@ impl LocalStore {
         exchanged.map_err(|e| self.fault(prefix, e))
     }
 
-    /// Removes folders that have become empty, up to the root: a store has no empty prefixes.
+    /// Removes empty folders up to the root: a store has no empty prefixes.
     fn prune(&self, folder: &Path) {
         let below = folder.ancestors().take_while(|f| *f != self.root && f.starts_with(&self.root));
-        // It fails for folders that are not empty, which is how they are found out.
+        // It fails for folders that are not empty, which ends the loop.
         let _ = below.map(std::fs::remove_dir).find(std::result::Result::is_err);
     }
 
-    /// Removes the temporary files that killed writers left, and says how many: those of processes that are no more,
-    /// and those older than a day. A writer on another machine whose file is removed writes it again.
+    /// Removes temporary files left by killed writers and returns their number: those of processes that no longer
+    /// exist, and those older than a day. A writer on another machine whose file is removed writes it again.
     pub fn sweep(&self) -> Result<u64> {
         let mut removed = 0u64;
         let mut open = vec![self.root.clone()];
@@ -312,7 +313,7 @@ impl LocalStore {
             };
             for entry in entries {
                 let entry = entry.map_err(|e| Error::from(e).with_store(folder.display()))?;
-                // A link is not followed: what it leads to is not ours to sweep.
+                // Symlinks are not followed: their targets are not ours to sweep.
                 let Ok(kind) = entry.file_type() else { continue };
                 let name = entry.file_name();
                 match name.to_str().filter(|n| is_temporary(n)) {
@@ -330,15 +331,15 @@ impl LocalStore {
 }
 
 fn blocked(e: IoError) -> Error {
-    Error::invalid("a file is in the place of a folder").with_source(e)
+    Error::invalid("found a file where a folder is expected").with_source(e)
 }
 
-/// Whether what is at `path` fulfils the condition.
+/// Whether the file at `path` meets the condition.
 fn holds(path: &Path, when: &Condition) -> Result<bool> {
     let now = match std::fs::metadata(path) {
-        Ok(meta) if meta.is_dir() => return Err(Error::invalid("a folder is in the place of an object")),
+        Ok(meta) if meta.is_dir() => return Err(Error::invalid("found a folder where an object is expected")),
         Ok(meta) => Some(identity(&meta)),
-        // A link that leads nowhere is something, though it has no content.
+        // A broken symlink exists, though it has no content.
         Err(e) if is_missing(&e) && path.is_symlink() => return Ok(matches!(when, Condition::Always)),
         Err(e) if is_missing(&e) => None,
         Err(e) => return Err(e.into()),

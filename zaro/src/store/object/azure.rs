@@ -1,4 +1,4 @@
-//! Containers of Azure Blob Storage. It knows no ranges counted from the end, so those take two requests.
+//! Azure Blob Storage containers. Azure has no suffix ranges, so those take two requests.
 
 use object_store::azure::{MicrosoftAzureBuilder, split_sas};
 
@@ -8,7 +8,7 @@ use super::transport::{Connector, host_of, no_retry};
 use crate::error::{Error, Result};
 use crate::store::options::StoreOptions;
 
-/// Variables that hold credentials or point to a service that gives them out; any group that is complete counts.
+/// Variables that hold credentials or name a service that provides them; any complete group counts.
 const SIGNS: &[&[&str]] = &[
     &["AZURE_STORAGE_ACCOUNT_KEY"],
     &["AZURE_STORAGE_ACCESS_KEY"],
@@ -47,7 +47,7 @@ pub(super) fn connect(
     let in_env = SIGNS.iter().any(|names| names.iter().all(|n| env(n).is_some()));
     let signed = !options.anonymous && (in_env || sas.is_some());
     let wrong =
-        |e: object_store::Error| Error::usage("the Azure settings do not fit together").with_source(e);
+        |e: object_store::Error| Error::usage("invalid Azure settings").with_source(e);
     let mut builder = match (signed, sas) {
         (false, _) => MicrosoftAzureBuilder::new().with_skip_signature(true),
         (true, Some(sas)) => {

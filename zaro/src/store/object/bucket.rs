@@ -1,9 +1,9 @@
-//! Requests to an S3 bucket that `object_store` does not make: listings of versions, tags, single versions deleted.
+//! S3 requests that `object_store` does not offer: listing versions, tagging, deleting single versions.
 //!
-//! They are signed by `object_store`'s signer with the credentials its own client has, and go over the same kind of
-//! connections, so whatever reaches a bucket for reading reaches it here: keys, services that give out keys, no
-//! signature at all, servers of one's own. Failures are sorted as in [`CloudStore`](super::CloudStore): what may pass is
-//! asked again, a bucket that is elsewhere is followed there.
+//! They are signed by `object_store`'s signer with the credentials of its own client, and use the same kind of
+//! connections, so whatever can read a bucket works here too: static keys, credential services, unsigned requests,
+//! self-hosted servers. Failures are classified as in [`CloudStore`](super::CloudStore): transient ones are retried,
+//! and a bucket in another region is followed there.
 
 use std::fmt;
 use std::fs::File;
@@ -34,27 +34,27 @@ use crate::store::wrap::log::{self, RequestLog};
 use crate::store::wrap::retry::RetryPolicy;
 use crate::store::{percent_encode, percent_encode_key};
 
-/// No answer that is read here is longer: a page of a listing has at most a few megabytes.
+/// The longest response that is read: a page of a listing has at most a few megabytes.
 const MAX_ANSWER: usize = 256 << 20;
 
-/// An S3 bucket, for what concerns its versions and tags.
+/// An S3 bucket, for its versions and tags.
 pub struct Bucket {
     name: String,
     settings: BucketSettings,
     region: RwLock<String>,
-    /// `None` for requests that go unsigned.
+    /// `None` for unsigned requests.
     credentials: Option<AwsCredentialProvider>,
     http: HttpClient,
     connector: Connector,
     request_payer: bool,
     policy: RetryPolicy,
-    /// Whether the server has answered once.
+    /// Whether the server has responded once.
     met: AtomicBool,
     places: Arc<Semaphore>,
     log: Option<Arc<RequestLog>>,
 }
 
-/// A request to be made.
+/// A request.
 #[derive(Debug, Clone)]
 pub(super) struct Ask<'a> {
     pub(super) method: Method,
@@ -63,11 +63,11 @@ pub(super) struct Ask<'a> {
     pub(super) query: Vec<(&'static str, String)>,
     pub(super) headers: Vec<(&'static str, String)>,
     pub(super) body: Bytes,
-    /// The body, where it is too long for memory.
+    /// The body, where it is too large for memory.
     pub(super) file: Option<FileBody>,
 }
 
-/// A file that is sent from its beginning, however often it takes.
+/// A file that is sent from its beginning on every attempt.
 #[derive(Debug, Clone)]
 pub(super) struct FileBody {
     pub(super) file: Arc<File>,
@@ -113,7 +113,7 @@ impl<'a> Ask<'a> {
     fn logged(&self) -> log::RequestMethod {
         match &self.method {
             m if *m == Method::PUT || *m == Method::POST => log::RequestMethod::Put,
-            // Taking tags off an object is no deletion of it.
+            // Removing tags is not a deletion of the object.
             m if *m == Method::DELETE && self.query.iter().any(|(name, _)| *name == "tagging") => {
                 log::RequestMethod::Put
             }
@@ -125,7 +125,7 @@ impl<'a> Ask<'a> {
     }
 }
 
-/// What came of a request.
+/// The response to a request.
 #[derive(Debug)]
 pub(super) enum BucketAnswer {
     Done(HeaderMap, Bytes),
@@ -136,7 +136,7 @@ pub(super) enum BucketAnswer {
 }
 
 impl Bucket {
-    /// A bucket, as the options, the environment and the profile say.
+    /// A bucket, as configured by the options, the environment and the profile.
     pub fn s3(bucket: &str, options: &StoreOptions) -> Result<Self> {
         Self::new(bucket, s3::settings(bucket, None, options, &process_env)?, options)
     }
@@ -175,7 +175,7 @@ impl Bucket {
         &self.name
     }
 
-    /// The host of the service that has it; AWS wherever it is, since names are its own there.
+    /// The host of the service; for AWS the same in all regions, since bucket names are global there.
     #[must_use]
     pub fn service(&self) -> String {
         self.settings.endpoint.as_deref().map_or_else(|| "amazonaws.com".to_owned(), host_of)
@@ -187,7 +187,7 @@ impl Bucket {
         self.credentials.is_some()
     }
 
-    /// The address of a key, the query without its question mark included.
+    /// The URL of a key, including the query without its question mark.
     fn address(&self, region: &str, key: &str, query: &[(&'static str, String)]) -> String {
         let base = match (&self.settings.endpoint, self.settings.path_style) {
             (Some(endpoint), true) => format!("{endpoint}/{}", self.name),
@@ -196,7 +196,7 @@ impl Bucket {
             (None, false) => format!("https://{}.s3.{region}.amazonaws.com", self.name),
         };
         let mut out = base;
-        // A bucket by path is asked for without a closing slash.
+        // A path-style bucket URL has no trailing slash.
         if !(key.is_empty() && self.settings.path_style) {
             out.push('/');
             out.extend(percent_encode_key(key));
@@ -216,20 +216,20 @@ impl Bucket {
         let address = self.address(region, ask.key, &ask.query);
         *request.uri_mut() = address
             .parse()
-            .map_err(|_| Error::usage(format!("{address:?} is not an address that can be asked")))?;
+            .map_err(|_| Error::usage(format!("{address:?} is not a valid URL")))?;
         for (name, value) in &ask.headers {
             let value = HeaderValue::from_str(value)
-                .map_err(|_| Error::usage(format!("{value:?} cannot be sent as {name}")))?;
+                .map_err(|_| Error::usage(format!("{value:?} is not a valid value of the header {name}")))?;
             request.headers_mut().insert(HeaderName::from_static(name), value);
         }
         if let Some(credentials) = &self.credentials {
             let credential = credentials
                 .get_credential()
                 .await
-                .map_err(|e| Error::not_permitted("no credentials could be had").with_source(e))?;
+                .map_err(|e| Error::not_permitted("no credentials could be obtained").with_source(e))?;
             AwsAuthorizer::new(&credential, "s3", region)
                 .with_request_payer(self.request_payer)
-                // A file is vouched for by its MD5, which is among the headers that are signed.
+                // The file body is covered by its MD5, which is among the signed headers.
                 .with_sign_payload(ask.file.is_none())
                 .try_authorize(&mut request, None)
                 .map_err(|e| Error::io("the request could not be signed").with_source(e))?;
@@ -237,12 +237,12 @@ impl Bucket {
         Ok(request)
     }
 
-    /// Makes a request, again if it may help, and where the bucket is if that is elsewhere.
+    /// Makes a request, with retries, and follows the bucket to its region.
     pub(super) async fn call(&self, ask: &Ask<'_>) -> Result<BucketAnswer> {
         self.call_for(ask, |headers, body| Ok(BucketAnswer::Done(headers, body))).await
     }
 
-    /// The same, with what is to be made of an answer; an answer that makes no sense may be a fault that passes, too.
+    /// The same, with a parser for the response; an invalid response may be a transient fault, too.
     pub(super) async fn call_for(
         &self,
         ask: &Ask<'_>,
@@ -280,7 +280,7 @@ impl Bucket {
         }
     }
 
-    /// The answer, or what the network or the server failed with.
+    /// The response, or the failure of the network or the server.
     async fn execute(&self, ask: &Ask<'_>, region: &str) -> Result<Result<Result<BucketAnswer>, HttpError>> {
         let request = self.request(ask, region).await?;
         let Some(file) = &ask.file else {
@@ -289,7 +289,7 @@ impl Bucket {
                 Err(e) => Err(e),
             });
         };
-        let bad = |_| Error::usage("the address cannot be asked");
+        let bad = |_| Error::usage("the request URL is not valid");
         let url = url::Url::parse(&request.uri().to_string()).map_err(bad)?;
         let mut sent = reqwest::Request::new(ask.method.clone(), url);
         *sent.headers_mut() = request.headers().clone();
@@ -308,13 +308,13 @@ impl Bucket {
             return refused;
         }
         let (parts, body) = response.into_parts();
-        // As much as is announced, so that it is not moved while it grows; a page has less than this.
+        // Allocates the announced length, so that the buffer need not grow; a page is smaller than this.
         let announced = parts.headers.get("content-length").and_then(|v| v.to_str().ok()?.parse().ok());
         let mut out = BytesMut::with_capacity(announced.unwrap_or(0usize).min(1 << 20));
         let mut stream = body.bytes_stream();
         while let Some(chunk) = stream.try_next().await.map_err(|e| network(&e))? {
             if out.len().saturating_add(chunk.len()) > MAX_ANSWER {
-                return Err(Error::io(format!("the answer has more than {MAX_ANSWER} bytes")));
+                return Err(Error::io(format!("the response has more than {MAX_ANSWER} bytes")));
             }
             out.extend_from_slice(&chunk);
         }
@@ -324,7 +324,7 @@ impl Bucket {
     fn sort(&self, error: &HttpError) -> Result<BucketAnswer> {
         let Some(reply) = reply_of(error) else { return Err(network(error)) };
         if matches!(reply.status.as_u16(), 405 | 501) {
-            return Err(Error::unsupported(format!("{}: it cannot do this", reply.answered())));
+            return Err(Error::unsupported(format!("{}: it does not support this operation", reply.answered())));
         }
         let asked = Asked { signed: self.is_signed(), missing_403: false, read: false };
         reply.sort(asked).map(|()| BucketAnswer::Missing)
@@ -364,18 +364,18 @@ impl Bucket {
     }
 }
 
-/// How many objects, versions and folders a page of a listing names.
+/// The number of objects, versions and folders on a page of a listing.
 fn names_in(page: &[u8]) -> u64 {
     let count = |tag: &[u8]| u64_of(page.windows(tag.len()).filter(|w| *w == tag).count());
     count(b"<Key>").saturating_add(count(b"<CommonPrefixes>"))
 }
 
-/// A fault of the network as our error.
+/// A network failure as an error.
 fn network(error: &HttpError) -> Error {
     fault_of(error).error(error, deepest(error))
 }
 
-/// What an answer to a condition means; `None` for every other answer.
+/// What the response to a condition means; `None` for every other response.
 fn refused(status: StatusCode) -> Option<Result<BucketAnswer>> {
     match status.as_u16() {
         304 | 412 => Some(Ok(BucketAnswer::Refused)),

@@ -1,4 +1,4 @@
-//! Buckets of Google Cloud Storage.
+//! Google Cloud Storage buckets.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::transport::{Connector, host_of, no_retry};
 use crate::error::{Error, Result};
 use crate::store::options::StoreOptions;
 
-/// Variables that hold or name credentials, or say that this is a machine of Google's.
+/// Variables that hold or name credentials, or show that this is a Google Cloud machine.
 const SIGNS: &[&str] = &[
     "GOOGLE_SERVICE_ACCOUNT",
     "GOOGLE_SERVICE_ACCOUNT_PATH",
@@ -43,11 +43,11 @@ pub(super) fn connect(bucket: &str, options: &StoreOptions, env: Env<'_>) -> Res
     let endpoint = options.endpoint.as_deref().map(|e| e.trim_end_matches('/'));
     if let Some(endpoint) = endpoint {
         url::Url::parse(endpoint)
-            .map_err(|e| Error::usage(format!("{endpoint:?} is not an address: {e}")))?;
+            .map_err(|e| Error::usage(format!("{endpoint:?} is not a valid URL: {e}")))?;
         builder = builder.with_base_url(endpoint);
     }
     let client =
-        builder.build().map_err(|e| Error::usage("the GCS settings do not fit together").with_source(e))?;
+        builder.build().map_err(|e| Error::usage("invalid GCS settings").with_source(e))?;
     Ok(ProviderParts {
         name: format!("gs://{bucket}"),
         host: host_of(endpoint.unwrap_or("https://storage.googleapis.com")),

@@ -1,10 +1,11 @@
-//! S3, GCS and Azure through `object_store`.
+//! S3, GCS and Azure stores, built on `object_store`.
 //!
-//! Its clients sign, list and speak the dialects; here they become a [`Store`]: errors sorted into missing, refused,
-//! passing and final; every answer checked against what was asked for; a bucket's region followed where the server
-//! says it. `object_store`'s own repetition is off: [`wrap::retry`](super::wrap::retry) does it for all stores alike,
-//! with `Retry-After`, in the open where the log sees each try. Puts and deletes are in [`write`]. `get_ranges` of `object_store` is not used, since it
-//! panics on an object shorter than the ranges.
+//! Its clients handle signing, listing and the differences between providers; here they become a [`Store`]: errors are
+//! classified as missing, refused, transient or final; every response is checked against the request; a bucket is
+//! followed to the region that the server names. `object_store`'s own retries are off:
+//! [`wrap::retry`](super::wrap::retry) does them for all stores alike, with `Retry-After`, so that the log shows each
+//! attempt. Puts and deletes are in [`write`]. `get_ranges` of `object_store` is not used, since it panics on an object
+//! shorter than the ranges.
 
 mod azure;
 pub(crate) mod bucket;
@@ -42,14 +43,14 @@ use super::{
 };
 use crate::error::{Error, Result};
 
-/// What lies below a prefix of a bucket or container, as a store.
+/// A prefix of a bucket or container as a store.
 pub struct CloudStore {
     /// `s3://bucket/prefix`.
     name: String,
     host: String,
     root: String,
     client: RwLock<Connection>,
-    /// Makes a client for another region; S3 only.
+    /// Creates a client for another region; S3 only.
     relocate: Option<Relocate>,
     suffix_ranges: bool,
     missing_403: bool,
@@ -88,7 +89,7 @@ struct Connection {
     client: Client,
 }
 
-/// What the three providers' modules hand over.
+/// What the provider modules return.
 struct ProviderParts {
     name: String,
     host: String,
@@ -97,18 +98,18 @@ struct ProviderParts {
     relocate: Option<Relocate>,
     suffix_ranges: bool,
     signed: bool,
-    /// Whether it is the provider's own server, whose conditional puts are known to work.
+    /// Whether this is the provider's own server, whose conditional puts are known to work.
     own: bool,
 }
 
 impl CloudStore {
-    /// What lies below `prefix` in an S3 bucket.
+    /// A prefix of an S3 bucket.
     pub fn s3(bucket: &str, prefix: &str, options: &StoreOptions) -> Result<Self> {
         Self::new(s3::connect(bucket, None, options, &profile::process_env)?, prefix, options)
     }
 
-    /// The same, in a bucket of AWS whose region an address named: an endpoint that the environment sets for
-    /// buckets in general does not apply.
+    /// The same for a bucket of AWS whose URL names its region: a general endpoint set in the environment does not
+    /// apply.
     pub fn s3_at_aws(
         bucket: &str,
         prefix: &str,
@@ -119,13 +120,13 @@ impl CloudStore {
         Self::new(s3::connect(bucket, Some(at), options, &profile::process_env)?, prefix, options)
     }
 
-    /// What lies below `prefix` in a GCS bucket.
+    /// A prefix of a GCS bucket.
     pub fn gcs(bucket: &str, prefix: &str, options: &StoreOptions) -> Result<Self> {
         Self::new(gcs::connect(bucket, options, &profile::process_env)?, prefix, options)
     }
 
-    /// What lies below `prefix` in a container of an Azure storage account. Without `account`, the options or the
-    /// environment name it. `sas` is the query of a signed address.
+    /// A prefix of a container in an Azure storage account. Without `account`, it is taken from the options or the
+    /// environment. `sas` is the query of a signed URL.
     pub fn azure(
         account: Option<&str>,
         container: &str,
@@ -154,7 +155,7 @@ impl CloudStore {
         })
     }
 
-    /// The host and port, as the limit of requests per host counts them.
+    /// Host and port, as used by the per-host request limit.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.host
@@ -167,10 +168,10 @@ impl CloudStore {
             (false, false) => format!("{}/{key}", self.root),
         };
         Path::parse(&full)
-            .map_err(|e| Error::invalid(format!("{key:?} is not a valid key here")).with_source(e))
+            .map_err(|e| Error::invalid(format!("{key:?} is not a valid object key")).with_source(e))
     }
 
-    /// Asks, and asks once more where the bucket really is if the server names another region.
+    /// Makes a request, and repeats it in the right region if the server names another.
     async fn ask<T, F>(&self, question: impl Fn(Client) -> F + Send) -> Result<T, object_store::Error>
     where
         F: Future<Output = Result<T, object_store::Error>> + Send,
@@ -188,7 +189,7 @@ impl CloudStore {
         question(client).await
     }
 
-    /// What an error means: `None` for a key that is not there.
+    /// What an error means: `None` for a missing key.
     fn sort<T>(&self, error: &object_store::Error, read: bool) -> Result<Option<T>> {
         if let Some(reply) = reply_of(error) {
             return reply.sort(self.asked(read)).map(|()| None);
@@ -203,7 +204,7 @@ impl CloudStore {
         Asked { signed: self.signed, missing_403: self.missing_403, read }
     }
 
-    /// A version that is gone is `None`.
+    /// `None` for a deleted version.
     async fn open(&self, key: &str, ask: GetOptions<'_>) -> Result<Option<ObjectStream>> {
         let pin = ask.pinned();
         let version = pin.and_then(|p| p.version.clone());
@@ -213,7 +214,7 @@ impl CloudStore {
         let mut measured = None;
         let range = match ask.range {
             Some(r @ (ByteRange::Span { length: 0, .. } | ByteRange::Suffix(0))) => {
-                // HTTP has no empty ranges: only whether it fits is asked.
+                // HTTP has no empty ranges, so only the bounds are checked.
                 let Some(size) = self.measure(key, pin).await?.map(|m| m.size) else { return Ok(None) };
                 return r.resolve(size).map(|_| nothing());
             }
@@ -232,7 +233,7 @@ impl CloudStore {
             Some(ByteRange::Span { offset, length }) => match offset.checked_add(length) {
                 Some(end) => Some(GetRange::Bounded(offset..end)),
                 None => {
-                    return Err(Error::invalid(format!("bytes {offset}+{length} lie outside every object")));
+                    return Err(Error::invalid(format!("bytes {offset}+{length} exceed the maximum object size")));
                 }
             },
             Some(ByteRange::Suffix(n)) => Some(GetRange::Suffix(n)),
@@ -256,7 +257,7 @@ impl CloudStore {
             got = get(None).await;
             match &got {
                 Ok(now) => self.if_match.judge(tag, &remote_facts(&now.meta))?,
-                // Too short for the range, as the server says, or the client.
+                // Too short for the range, according to the server or the client.
                 Err(e) if wanted.is_some() && is_unsatisfiable(e) => return Err(changed()),
                 Err(_) => {}
             }
@@ -278,7 +279,7 @@ impl CloudStore {
         let meta = facts(&got.meta);
         meta.check(ask.state)?;
         if measured.is_some_and(|size| size != got.meta.size) {
-            // Where the end is was asked of another state.
+            // The end was measured on another state.
             return Err(transient("the object was changed while it was read"));
         }
         let span = got.range.clone();
@@ -286,7 +287,7 @@ impl CloudStore {
             let (offset, length) = range.resolve(got.meta.size)?;
             if (span.start, span.end) != (offset, offset.saturating_add(length)) {
                 return Err(transient(format!(
-                    "the server sent bytes {}..{} of {}, not the range asked for",
+                    "the server sent bytes {}..{} of {}, not the requested range",
                     span.start, span.end, got.meta.size
                 )));
             }
@@ -296,7 +297,7 @@ impl CloudStore {
         let asked = self.asked(true);
         let body = got.into_stream().map_err(move |e| fault(&e, asked)).boxed();
         let more = move || transient(format!("the server sent more than the {length} bytes it announced"));
-        let fewer = move |came| transient(format!("the answer ended after {came} of {length} bytes"));
+        let fewer = move |came| transient(format!("the response ended after {came} of {length} bytes"));
         let body = super::stream::cut(super::stream::at_most(body, length, more), 0, length, fewer);
         Ok(Some(ObjectStream { meta, range: Some(span), body }))
     }
@@ -342,7 +343,7 @@ impl CloudStore {
     }
 }
 
-/// What an error means where nothing can be missing any more.
+/// What an error means where nothing can be missing.
 fn fault(error: &object_store::Error, asked: Asked) -> Error {
     if let Some(reply) = reply_of(error) {
         return reply.failure(asked);
@@ -359,7 +360,7 @@ fn fault(error: &object_store::Error, asked: Asked) -> Error {
     }
 }
 
-/// What is known of an object.
+/// Object metadata.
 fn facts(found: &CloudMeta) -> ObjectMeta {
     remote_facts(found).into()
 }
@@ -370,13 +371,13 @@ fn remote_facts(found: &CloudMeta) -> RemoteMeta {
     RemoteMeta { etag: etag.clone(), modified, size: Some(*size), version: version.clone() }
 }
 
-/// Whether the server refuses a condition, or says that it knows none.
+/// Whether the server refuses a condition, or does not support conditions.
 fn is_refusal(error: &object_store::Error) -> bool {
     matches!(error, object_store::Error::Precondition { .. })
         || reply_of(error).is_some_and(|reply| IfMatch::refuses(reply.status))
 }
 
-/// Whether the server refuses a range, or the client does so by itself.
+/// Whether the server refuses a range, or the client does.
 fn is_unsatisfiable(error: &object_store::Error) -> bool {
     match reply_of(error) {
         Some(reply) => reply.status.as_u16() == 416,
@@ -384,23 +385,23 @@ fn is_unsatisfiable(error: &object_store::Error) -> bool {
     }
 }
 
-/// Refuses an object that is not the one the pin means.
+/// Refuses an object that does not match the pin.
 fn check_pin(pin: &Pin, found: &CloudMeta) -> Result<()> {
-    // A server that knows no versions sends what is there now.
+    // A server without versioning sends the current object.
     if let (Some(wanted), Some(sent)) = (&pin.version, &found.version)
         && wanted != sent
     {
-        return Err(Error::io(format!("the server sent version {sent} in place of {wanted}")));
+        return Err(Error::io(format!("the server sent version {sent} instead of {wanted}")));
     }
     if pin.etag.is_some() {
         let etag = found.e_tag.as_deref();
-        pin.check_etag(etag.ok_or_else(|| Error::io("the server does not say the object's ETag"))?)?;
+        pin.check_etag(etag.ok_or_else(|| Error::io("the server sent no ETag for the object"))?)?;
     }
     pin.check_size(found.size)?;
     pin.check_time(found.last_modified.timestamp())
 }
 
-/// What the innermost cause says: the layers above repeat it, with addresses that may be signed.
+/// The message of the innermost cause: the outer ones repeat it, with URLs that may be signed.
 fn deepest(error: &dyn std::error::Error) -> String {
     let mut at = error;
     while let Some(next) = at.source() {
@@ -424,11 +425,11 @@ impl fmt::Debug for CloudStore {
 #[async_trait]
 impl Store for CloudStore {
     fn sites(&self, prefix: &str) -> BoxStream<'_, Result<Site>> {
-        // `s3://bucket/root` is the path `bucket/root` of the host, with the bucket in its name or not.
+        // `s3://bucket/root` is the path `bucket/root` of the host, path-style or not.
         let path = self.name.split_once("://").map_or(self.name.as_str(), |(_, path)| path);
         let bucket = path.split('/').next().unwrap_or_default();
         let host = self.host.strip_prefix(bucket).and_then(|h| h.strip_prefix('.')).unwrap_or(&self.host);
-        // The account of Azure is a part of its host.
+        // The account is part of the host in Azure.
         let path = match self.name.starts_with("az://") {
             true => path.split_once('/').map_or("", |(_, path)| path),
             false => path,

@@ -1,6 +1,7 @@
-//! A page of a listing that waits for its reader, in about a third of the memory.
+//! A listing page waiting for its reader, packed into about a third of the memory.
 //!
-//! A key is written as how much it shares with the one before it and the rest, everything else as it is.
+//! Each key is stored as the length of the prefix shared with the previous key and the rest; everything else is stored
+//! as is.
 
 use super::versions::ObjectVersion;
 
@@ -28,7 +29,7 @@ impl PackedPage {
         Self(out)
     }
 
-    /// How many bytes it takes.
+    /// Its size in bytes.
     pub(super) fn size(&self) -> usize {
         self.0.len()
     }
@@ -66,7 +67,7 @@ fn take_entry(rest: &mut &[u8], key: &mut Vec<u8>) -> Option<ObjectVersion> {
     })
 }
 
-/// Seven bits a byte, the lowest first.
+/// LEB128: seven bits per byte, the lowest first.
 fn push_number(out: &mut Vec<u8>, mut n: u64) {
     loop {
         let [low, ..] = n.to_le_bytes();

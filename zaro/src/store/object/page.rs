@@ -1,4 +1,4 @@
-//! One page of a listing, as S3 and its like write it.
+//! Parses one page of an S3 listing.
 
 use quick_xml::Reader;
 use quick_xml::escape::resolve_predefined_entity;
@@ -14,25 +14,25 @@ use crate::time::Time;
 #[derive(Debug, Default)]
 pub(super) struct ListingPage {
     pub(super) entries: Vec<ObjectVersion>,
-    /// Common prefixes, whole, with their closing slash.
+    /// Common prefixes, in full, with their trailing slash.
     pub(super) prefixes: Vec<String>,
     pub(super) next: Option<Next>,
-    /// How many entries and prefixes the server says that there are.
+    /// The number of entries and prefixes, as stated by the server.
     pub(super) count: Option<usize>,
-    /// Whether the server says that it goes on, or that it does not.
+    /// Whether the server says if the listing is truncated.
     pub(super) says_end: bool,
 }
 
-/// Where the next page begins.
+/// Where the next page starts.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Next {
     /// After this version of this key.
     Version { key: String, version: Option<String> },
-    /// Where this token says.
+    /// At this continuation token.
     Token(String),
 }
 
-/// The fields of one element, as they stand there.
+/// The raw fields of one element.
 #[derive(Debug, Default)]
 struct XmlFields {
     key: Option<String>,
@@ -43,12 +43,12 @@ struct XmlFields {
     latest: Option<String>,
 }
 
-/// Reads a page. One that ends too early is a fault that may pass.
+/// Parses a page. One that ends too early is a transient fault.
 pub(super) fn parse(body: &[u8]) -> Result<ListingPage> {
-    let bad = |what: String| Error::io(format!("the server's listing makes no sense: {what}"));
-    let text = std::str::from_utf8(body).map_err(|_| bad("it is not Unicode".into()))?;
+    let bad = |what: String| Error::io(format!("the server sent an invalid listing: {what}"));
+    let text = std::str::from_utf8(body).map_err(|_| bad("it is not UTF-8".into()))?;
     let mut reader = Reader::from_str(text);
-    // How many elements are open, and the name of the second.
+    // The depth of open elements, and the name of the second.
     let (mut row, mut depth) = (String::new(), 0usize);
     let mut leaf = String::new();
     let mut fields = XmlFields::default();
@@ -105,7 +105,7 @@ pub(super) fn parse(body: &[u8]) -> Result<ListingPage> {
                         page.entries.push(entry);
                     }
                     (1, _, b"Error") => {
-                        return Err(transient("the server sent an error in place of a listing"));
+                        return Err(transient("the server sent an error instead of a listing"));
                     }
                     (1, _, b"ListVersionsResult" | b"ListBucketResult") => whole = true,
                     _ => {}
@@ -125,7 +125,7 @@ pub(super) fn parse(body: &[u8]) -> Result<ListingPage> {
         let decode = |text: &mut String| -> Result<()> {
             if text.contains(['%', '+']) {
                 *text = percent_decode(&text.replace('+', " "))
-                    .ok_or_else(|| bad(format!("{text:?} is not Unicode")))?;
+                    .ok_or_else(|| bad(format!("{text:?} is not UTF-8")))?;
             }
             Ok(())
         };
@@ -135,17 +135,17 @@ pub(super) fn parse(body: &[u8]) -> Result<ListingPage> {
     }
     page.says_end = truncated.is_some() || token.is_some();
     join_kinds(&mut page.entries);
-    // One that says where it goes on, but not whether, goes on.
+    // Without `IsTruncated`, a marker means that there is more.
     if truncated.unwrap_or(token.is_some() || next_key.is_some()) {
         let last = page.entries.last();
         page.next = match (token, next_key, last) {
             (Some(token), ..) => Some(Next::Token(token)),
-            // Older versions of the key may follow: without the version's name they would be passed over.
+            // Older versions of the key may follow: without the version marker they would be skipped.
             (None, Some(key), Some(last)) if next_version.is_none() && last.key == key => {
                 Some(Next::Version { key, version: Some(last.version.clone()) })
             }
             (None, Some(key), _) => Some(Next::Version { key, version: next_version }),
-            // A server that does not say goes on after the last it named.
+            // Without a marker, the listing continues after the last key.
             (None, None, last) => {
                 let folder = page.prefixes.last().filter(|p| last.is_none_or(|last| last.key < **p));
                 match (folder, last) {
@@ -158,14 +158,14 @@ pub(super) fn parse(body: &[u8]) -> Result<ListingPage> {
             }
         };
         if page.next.is_none() {
-            return Err(bad("it goes on, but does not say where".into()));
+            return Err(bad("it is truncated, but has no continuation marker".into()));
         }
     }
     Ok(page)
 }
 
-/// Some servers name all versions of a page first and all delete markers after them. By key, and the newest of a key
-/// first, they are brought together again.
+/// Some servers list all versions of a page first and all delete markers after them. Sorts them by key, the newest of a
+/// key first.
 fn join_kinds(entries: &mut [ObjectVersion]) {
     let first = entries.first().is_some_and(|e| e.deleted);
     let (one, other) = entries.split_at(entries.partition_point(|e| e.deleted == first));
@@ -177,7 +177,7 @@ fn join_kinds(entries: &mut [ObjectVersion]) {
     }
 }
 
-/// XML has two words for it.
+/// An XML boolean has two forms.
 fn is_true(text: &str) -> bool {
     let text = text.trim();
     text.eq_ignore_ascii_case("true") || text == "1"
@@ -187,11 +187,11 @@ fn entry(fields: XmlFields, kind: &str) -> std::result::Result<ObjectVersion, St
     let key = fields.key.ok_or("an entry without a key")?;
     let modified = fields.modified.unwrap_or_default();
     let modified =
-        Time::parse(&modified).map_err(|_| format!("{key:?} was last changed at {modified:?}"))?.millis();
+        Time::parse(&modified).map_err(|_| format!("{key:?} has the invalid time {modified:?}"))?.millis();
     let deleted = kind == "DeleteMarker";
     let size = match (deleted, fields.size) {
         (true, _) => 0,
-        (false, Some(size)) => size.parse().map_err(|_| format!("{key:?} has the size {size:?}"))?,
+        (false, Some(size)) => size.parse().map_err(|_| format!("{key:?} has the invalid size {size:?}"))?,
         (false, None) => return Err(format!("{key:?} has no size")),
     };
     let etag = fields.etag.unwrap_or_default().trim_matches('"').to_owned();

@@ -1,4 +1,4 @@
-//! The pages of one listing: a server that sends the same ones again and again is found out.
+//! The pages of one listing; detects a server that sends the same pages over and over.
 
 use object_store::list::{PaginatedListOptions, PaginatedListResult};
 use object_store::path::Path;
@@ -8,11 +8,11 @@ use crate::error::{Error, Result};
 use crate::store::fault::transient;
 use crate::store::{Entry, KeyEntry, ListOptions, check_prefix, join, percent_decode};
 
-/// Where in a page its first element is.
+/// Where the first element of a page is.
 const HEAD: usize = 1 << 10;
 
-/// Finds repetition in a row of tokens of any length, with one of them held (R. P. Brent's way): the one that is held
-/// moves on at every power of two.
+/// Detects a cycle in a sequence of tokens with constant memory (Brent's algorithm): the remembered token is replaced
+/// at every power of two.
 #[derive(Debug, Default)]
 struct Ring {
     held: Option<String>,
@@ -21,7 +21,7 @@ struct Ring {
 }
 
 impl Ring {
-    /// Whether the row has come round.
+    /// Whether the sequence repeats.
     fn sees(&mut self, token: &str) -> bool {
         if self.held.as_deref() == Some(token) {
             return true;
@@ -36,7 +36,7 @@ impl Ring {
     }
 }
 
-/// A listing, from page to page.
+/// A listing, page by page.
 pub(super) struct PagedListing {
     prefix: String,
     options: ListOptions,
@@ -55,13 +55,13 @@ impl PagedListing {
         self.over
     }
 
-    /// The prefix, if it is one.
+    /// The prefix, if it is valid.
     pub(super) fn check(&self) -> Result<&str> {
         check_prefix(&self.prefix)?;
         Ok(&self.prefix)
     }
 
-    /// What is asked for next. `path` says where a key is in the bucket.
+    /// The next request. `path` maps a key to its path in the bucket.
     pub(super) fn ask(&self, path: impl Fn(&str) -> Option<Path>) -> PaginatedListOptions {
         let after = self.options.after.as_ref().and_then(|after| match after.strip_suffix('/') {
             Some(folder) => Some(format!("{}/", path(folder)?)),
@@ -75,7 +75,7 @@ impl PagedListing {
         }
     }
 
-    /// What a page shows, in order; `root` is the prefix as a path in the bucket.
+    /// The entries of a page, in order; `root` is the prefix as a path in the bucket.
     pub(super) fn read(&mut self, root: &Path, page: PaginatedListResult) -> Result<Vec<Entry>> {
         self.token = page.page_token;
         self.over = self.token.is_none();
@@ -87,7 +87,7 @@ impl PagedListing {
                 "" => Some(path.as_ref()),
                 root => path.as_ref().strip_prefix(root).and_then(|rest| rest.strip_prefix('/')),
             };
-            // What is left empty is the marker some tools put where a folder would be.
+            // An empty name is the marker object some tools create for a folder.
             let rest = rest.filter(|rest| !rest.is_empty());
             rest.filter(|rest| self.options.recursive || !rest.contains('/'))
                 .map(|rest| join(&self.prefix, rest))
@@ -104,7 +104,7 @@ impl PagedListing {
     }
 }
 
-/// Whether a request is for a page of a listing.
+/// Whether a request is for a listing page.
 pub(super) fn is_listing(query: &str) -> bool {
     query.split('&').any(|pair| {
         let name = pair.split_once('=').map_or(pair, |(name, _)| name);
@@ -112,7 +112,7 @@ pub(super) fn is_listing(query: &str) -> bool {
     })
 }
 
-/// Fails unless `page` answers the query of a listing.
+/// Fails unless `page` is a valid response to a listing request.
 pub(super) fn check(query: &str, page: &[u8]) -> Result<()> {
     let value = |wanted: &str| {
         let found = query.split('&').filter_map(|pair| pair.split_once('='));
@@ -122,7 +122,7 @@ pub(super) fn check(query: &str, page: &[u8]) -> Result<()> {
     let known: &[&str] = if is_azure { &["<EnumerationResults"] } else { &["<ListBucketResult", "<Error>"] };
     let text = String::from_utf8_lossy(page.get(..page.len().min(HEAD)).unwrap_or_default());
     if !known.iter().any(|root| text.contains(root)) {
-        return Err(Error::io("the server sent something else in place of a listing"));
+        return Err(Error::io("the server's response is not a listing"));
     }
     if is_azure {
         return match page.trim_ascii_end().ends_with(b"</EnumerationResults>") {
@@ -132,19 +132,19 @@ pub(super) fn check(query: &str, page: &[u8]) -> Result<()> {
     }
     let page = page::parse(page)?;
     if matches!(page.next, Some(Next::Version { .. })) {
-        return Err(Error::io("the server's listing goes on, but does not say where"));
+        return Err(Error::io("the server's listing is truncated, but has no continuation token"));
     }
     if !page.says_end {
-        return Err(Error::io("the server's listing does not say whether it is whole"));
+        return Err(Error::io("the server's listing does not say whether it is truncated"));
     }
     if page.count.is_some_and(|count| count > page.entries.len().saturating_add(page.prefixes.len())) {
-        return Err(transient("the server's listing has fewer keys than it says"));
+        return Err(transient("the server's listing has fewer keys than announced"));
     }
     let prefix = percent_decode(&value("prefix").unwrap_or_default().replace('+', " ")).unwrap_or_default();
     let mut keys = page.entries.iter().map(|e| &e.key).chain(&page.prefixes);
     match keys.find(|key| !key.starts_with(&prefix)) {
         None => Ok(()),
-        Some(key) => Err(Error::io(format!("the server listed {key:?}, which was not asked for"))),
+        Some(key) => Err(Error::io(format!("the server listed {key:?}, which was not requested"))),
     }
 }
 

@@ -1,4 +1,4 @@
-//! AWS keys from the environment and from `~/.aws`.
+//! AWS credentials, region and endpoint from the environment and from `~/.aws`.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -6,15 +6,15 @@ use std::path::PathBuf;
 use crate::error::{Error, Result};
 use crate::store::options::StoreOptions;
 
-/// The environment, as a function, so that tests have their own.
+/// The environment as a function, so that tests can supply their own.
 pub(super) type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// The process's environment, empty values taken for absent ones.
+/// The process environment; empty values count as unset.
 pub(super) fn process_env(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|v| !v.is_empty())
 }
 
-/// What the options, the environment and the profile files say about S3.
+/// S3 settings from the options, the environment and the profile files.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Aws {
     pub(super) credentials: Credentials,
@@ -22,15 +22,15 @@ pub(super) struct Aws {
     pub(super) endpoint: Option<String>,
 }
 
-/// Where requests get their signature from.
+/// The source of request signatures.
 #[derive(Default, PartialEq, Eq)]
 pub(super) enum Credentials {
-    /// Nowhere: they go unsigned.
+    /// None: requests are unsigned.
     #[default]
     Anonymous,
-    /// A key at hand.
+    /// A static access key.
     Key { id: String, secret: String, token: Option<String> },
-    /// A service of the machine we run on, which the environment points to.
+    /// A credential service that the environment points to.
     Service,
 }
 
@@ -45,9 +45,9 @@ impl std::fmt::Debug for Credentials {
     }
 }
 
-/// Finds keys, region and endpoint. A profile that is asked for by name comes first; then keys in the environment,
-/// the default profile, and a service the environment points to. Nothing found means unsigned requests: the machine
-/// is never searched for a service nobody mentioned, which would take many seconds where there is none.
+/// Finds keys, region and endpoint. An explicitly named profile comes first; then keys in the environment, the default
+/// profile, and a service the environment points to. If nothing is found, requests are unsigned: instance metadata
+/// services are never probed unasked, which would take many seconds where there are none.
 pub(super) fn find(options: &StoreOptions, env: Env<'_>) -> Result<Aws> {
     let named = options.profile.clone();
     let name = named.clone().or_else(|| env("AWS_PROFILE")).unwrap_or_else(|| "default".to_owned());
@@ -103,7 +103,7 @@ pub(super) fn find(options: &StoreOptions, env: Env<'_>) -> Result<Aws> {
     })
 }
 
-/// Whether the environment points to a service that gives out keys.
+/// Whether the environment points to a credential service.
 fn service_named(env: Env<'_>) -> bool {
     let all = |names: &[&str]| names.iter().all(|n| env(n).is_some());
     all(&["AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN"])
@@ -113,12 +113,12 @@ fn service_named(env: Env<'_>) -> bool {
         || env("AWS_EC2_METADATA_DISABLED").is_some_and(|v| v.eq_ignore_ascii_case("false"))
 }
 
-/// Why a profile asked for by name gives no key.
+/// Why a named profile provides no key.
 fn no_key(name: &str, profile: &HashMap<String, String>) -> Error {
     let other = ["credential_process", "sso_session", "sso_start_url", "role_arn"];
     match other.iter().find(|k| profile.contains_key(**k)) {
         Some(kind) => Error::unsupported(format!(
-            "profile {name:?} gets its keys by {kind}, which zaro cannot; \
+            "profile {name:?} gets its keys by {kind}, which zaro does not support; \
              `aws configure export-credentials --profile {name} --format env` prints keys it can use"
         )),
         None => Error::usage(format!("profile {name:?} holds no access key")),

@@ -1,4 +1,4 @@
-//! Buckets of S3 and of what speaks like it.
+//! S3 and S3-compatible buckets.
 
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
 use url::Url;
@@ -9,15 +9,15 @@ use super::{Client, ProviderParts};
 use crate::error::{Error, Result};
 use crate::store::options::StoreOptions;
 
-/// Where an unnamed region is looked for first. The server says when it is another.
+/// The first region to try if none is set. The server tells if it is another.
 const FIRST_REGION: &str = "us-east-1";
 
-/// A bucket at AWS itself, as an `https` address names it.
+/// A bucket of AWS itself, as named by an `https` URL.
 pub(super) struct AtAws<'a> {
     pub(super) region: Option<&'a str>,
 }
 
-/// Settings the environment may hold for services that give out keys.
+/// Settings of credential services in the environment.
 const SERVICE: &[(&str, AmazonS3ConfigKey)] = &[
     ("AWS_WEB_IDENTITY_TOKEN_FILE", AmazonS3ConfigKey::WebIdentityTokenFile),
     ("AWS_ROLE_ARN", AmazonS3ConfigKey::RoleArn),
@@ -29,7 +29,7 @@ const SERVICE: &[(&str, AmazonS3ConfigKey)] = &[
     ("AWS_EC2_METADATA_SERVICE_ENDPOINT", AmazonS3ConfigKey::MetadataEndpoint),
 ];
 
-/// How a bucket is reached.
+/// How to reach a bucket.
 pub(super) struct BucketSettings {
     builder: AmazonS3Builder,
     /// Without the bucket's name in the path; `None` for AWS itself.
@@ -47,7 +47,7 @@ impl BucketSettings {
             .clone()
             .with_region(region)
             .build()
-            .map_err(|e| Error::usage("the S3 settings do not fit together").with_source(e))
+            .map_err(|e| Error::usage("invalid S3 settings").with_source(e))
     }
 }
 
@@ -70,7 +70,7 @@ pub(super) fn connect(
     })
 }
 
-/// What the options, the environment and the profile say about a bucket, put together.
+/// Combines options, environment and profile for a bucket.
 pub(super) fn settings(
     bucket: &str,
     at: Option<AtAws<'_>>,
@@ -126,10 +126,10 @@ pub(super) fn settings(
     Ok(BucketSettings { builder, endpoint, region, path_style, signed, host })
 }
 
-/// The endpoint as `object_store` wants it: with the bucket in the host name unless the style is by path.
+/// The endpoint as `object_store` expects it: with the bucket in the host name unless path-style.
 fn bucket_endpoint(endpoint: &str, bucket: &str, path_style: bool) -> Result<String> {
     let endpoint = if endpoint.contains("://") { endpoint.to_owned() } else { format!("https://{endpoint}") };
-    let bad = || Error::usage(format!("{endpoint:?} is not an address"));
+    let bad = || Error::usage(format!("{endpoint:?} is not a valid URL"));
     let mut url = Url::parse(&endpoint).map_err(|_| bad())?;
     let Some(host) = url.host_str().filter(|_| matches!(url.scheme(), "http" | "https")) else {
         return Err(bad());

@@ -1,4 +1,4 @@
-//! Single objects of a bucket, version by version: read, put with tags, tags read and changed, deleted.
+//! Requests for single objects and versions of a bucket: get, put with tags, read and change tags, delete.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -28,14 +28,14 @@ pub(crate) struct ObjectPart {
     pub(crate) bytes: Bytes,
 }
 
-/// Whether a bucket keeps versions of its objects.
+/// The versioning state of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Versioning {
-    /// Every put and every deletion makes one.
+    /// Every put and every delete creates a version.
     Enabled,
-    /// It did, and does not now.
+    /// Versioning was enabled, and is suspended now.
     Suspended,
-    /// It never did.
+    /// Versioning was never enabled.
     Never,
 }
 
@@ -43,19 +43,19 @@ pub enum Versioning {
 type Tags = Vec<(String, String)>;
 
 impl Bucket {
-    /// All of an object, in the version named or as it is now; `None` if there is none.
+    /// The whole object, in the given version or the current one; `None` if it does not exist.
     pub async fn get(&self, key: &str, version: Option<&str>) -> Result<Option<Bytes>> {
         let ask = of_version(Ask::new(Method::GET, key), version);
         match self.call(&ask).await? {
             BucketAnswer::Done(_, body) => Ok(Some(body)),
             BucketAnswer::Missing => Ok(None),
             BucketAnswer::Refused => {
-                Err(Error::io("the server refused a read that had no condition").with_key(key))
+                Err(Error::io("the server refused an unconditional read").with_key(key))
             }
         }
     }
 
-    /// The bytes `(offset, length)` of an object in the version named, or all of it, with what the server says of it.
+    /// The bytes `(offset, length)` of the given version, or all of it, with its metadata.
     pub(crate) async fn get_part(
         &self,
         key: &str,
@@ -71,7 +71,7 @@ impl Bucket {
             BucketAnswer::Done(headers, body) => (headers, body),
             BucketAnswer::Missing => return Ok(None),
             BucketAnswer::Refused => {
-                return Err(Error::io("the server refused a read that had no condition").with_key(key));
+                return Err(Error::io("the server refused an unconditional read").with_key(key));
             }
         };
         let text = |name: &str| headers.get(name).and_then(|v| v.to_str().ok());
@@ -85,13 +85,13 @@ impl Bucket {
         };
         let short = span.is_some_and(|(_, length)| length != u64_of(bytes.len()));
         let Some(size) = size.filter(|_| !short) else {
-            return Err(Error::io("the server did not send the range that was asked for").with_key(key));
+            return Err(Error::io("the server did not send the requested range").with_key(key));
         };
         let etag = text("etag").map(|t| t.trim_matches('"').to_owned());
         Ok(Some(ObjectPart { version: text("x-amz-version-id").map(str::to_owned), etag, size, bytes }))
     }
 
-    /// The size and the `ETag`, without quotes, of an object as it is now; `None` if there is none.
+    /// The size and the `ETag`, without quotes, of the current object; `None` if it does not exist.
     pub async fn head(&self, key: &str) -> Result<Option<(u64, String)>> {
         match self.call(&Ask::new(Method::HEAD, key)).await? {
             BucketAnswer::Done(headers, _) => {
@@ -99,22 +99,22 @@ impl Bucket {
                 let size = text("content-length").and_then(|n| n.parse().ok());
                 let etag = text("etag").unwrap_or_default().trim_matches('"').to_owned();
                 let size =
-                    size.ok_or_else(|| Error::io("the server does not say how large it is").with_key(key))?;
+                    size.ok_or_else(|| Error::io("the server sent no size for the object").with_key(key))?;
                 Ok(Some((size, etag)))
             }
             BucketAnswer::Missing => Ok(None),
             BucketAnswer::Refused => {
-                Err(Error::io("the server refused a read that had no condition").with_key(key))
+                Err(Error::io("the server refused an unconditional read").with_key(key))
             }
         }
     }
 
-    /// Puts an object with one request, its tags with its first byte; with `absent` only if there is none.
+    /// Puts an object and its tags with one request; with `absent` only if it does not exist.
     pub async fn put(&self, key: &str, value: Bytes, tags: &[(&str, &str)], absent: bool) -> Result<Put> {
         self.put_as(Ask::new(Method::PUT, key).body(value), tags, absent).await
     }
 
-    /// The same with the bytes of a file, which are not held in memory; `md5` is their digest.
+    /// The same from a file, which is not held in memory; `md5` is its digest.
     pub async fn put_file(
         &self,
         key: &str,
@@ -136,12 +136,12 @@ impl Bucket {
             ask = ask.header("if-none-match", "*");
         }
         if !tags.is_empty() {
-            // A space as %20, which all servers read; Ceph takes a plus sign for itself.
+            // A space as %20, which all servers accept; Ceph takes a plus sign literally.
             let pair =
                 |(name, value): &(&str, &str)| format!("{}={}", percent_encode(name), percent_encode(value));
             ask = ask.header("x-amz-tagging", tags.iter().map(pair).collect::<Vec<_>>().join("&"));
         }
-        // Some say first that all is well, and then in the text that it is not.
+        // Some servers respond with a success status and then an error in the body.
         let confirm = |headers: HeaderMap, body: Bytes| match headers.contains_key("etag") && !is_error(&body)
         {
             true => Ok(BucketAnswer::Done(headers, body)),
@@ -163,12 +163,12 @@ impl Bucket {
             }
             BucketAnswer::Missing => Ok(None),
             BucketAnswer::Refused => {
-                Err(Error::io("the server refused a read that had no condition").with_key(key))
+                Err(Error::io("the server refused an unconditional read").with_key(key))
             }
         }
     }
 
-    /// Sets the tags of an object in place of those it has; `false` if there is no such object or version.
+    /// Replaces the tags of an object; `false` if there is no such object or version.
     pub async fn set_tags(
         &self,
         key: &str,
@@ -192,7 +192,7 @@ impl Bucket {
         Ok(matches!(self.call_for(&ask, confirm).await?, BucketAnswer::Done(..)))
     }
 
-    /// Gives an object a tag besides those it has, unless it has it.
+    /// Adds a tag to an object, unless it is already set.
     pub async fn add_tag(&self, key: &str, name: &str, value: &str) -> Result<()> {
         let mut tags = self.tags(key, None).await?.unwrap_or_default();
         if tags.iter().any(|(k, v)| k == name && v == value) {
@@ -203,7 +203,7 @@ impl Bucket {
         self.set_tags(key, None, &tags).await.map(|_| ())
     }
 
-    /// Takes the tag `name` off an object and leaves the others; `true` if it had it.
+    /// Removes the tag `name` from an object and keeps the others; `true` if it was set.
     pub async fn clear_tag(&self, key: &str, version: Option<&str>, name: &str) -> Result<bool> {
         let Some(mut tags) = self.tags(key, version).await? else { return Ok(false) };
         let before = tags.len();
@@ -214,7 +214,7 @@ impl Bucket {
         self.set_tags(key, version, &tags).await
     }
 
-    /// Whether it keeps versions; `None` where the server does not say.
+    /// The versioning state; `None` where the server does not report it.
     pub async fn keeps_versions(&self) -> Result<Option<Versioning>> {
         let ask = Ask::new(Method::GET, "").query("versioning", "");
         let said = match self.call(&ask).await {
@@ -234,14 +234,14 @@ impl Bucket {
         })
     }
 
-    /// Deletes one version of an object for good, or without `version` puts a delete marker. What is gone already is
-    /// deleted.
+    /// Deletes one version of an object permanently, or without `version` adds a delete marker. Succeeds if it does not
+    /// exist.
     pub async fn delete(&self, key: &str, version: Option<&str>) -> Result<()> {
         self.call(&of_version(Ask::new(Method::DELETE, key), version)).await.map(|_| ())
     }
 }
 
-/// Whether an answer that should be empty, or a document, is that of a failure.
+/// Whether a response body is an error document.
 fn is_error(body: &[u8]) -> bool {
     body.windows(6).any(|w| w == b"<Error")
 }
@@ -254,7 +254,7 @@ fn of_version<'a>(ask: Ask<'a>, version: Option<&str>) -> Ask<'a> {
 }
 
 fn parse_tags(body: &[u8]) -> Result<Tags> {
-    let bad = || Error::io("the server's answer about tags makes no sense");
+    let bad = || Error::io("the server's tagging response is invalid");
     let text = std::str::from_utf8(body).map_err(|_| bad())?;
     let mut reader = Reader::from_str(text);
     let mut out = Tags::new();

@@ -1,4 +1,4 @@
-//! The HTTP under `object_store`'s clients: keeps what a server said about a failure that their errors leave out.
+//! HTTP transport for `object_store`'s clients; keeps details of failed responses that their errors leave out.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -22,13 +22,13 @@ use crate::store::http;
 use crate::store::options::StoreOptions;
 use crate::store::reply::{Broken, Reply};
 
-/// The longest page of a listing: 64 MiB. One has at most 5000 names of at most some thousand bytes.
+/// The largest page of a listing: 64 MiB. A page has at most 5000 names of a few thousand bytes each.
 const MAX_PAGE: usize = 64 << 20;
 
-/// What asks S3 and GCS for a copy.
+/// Headers that request a copy from S3 and GCS.
 const COPY_SOURCE: [&str; 2] = ["x-amz-copy-source", "x-goog-copy-source"];
 
-/// What is read of the text of a failure.
+/// How much of an error body is read.
 const MAX_TEXT: usize = 4 << 10;
 
 /// The server's reply behind an error.
@@ -36,12 +36,12 @@ pub(super) fn reply_of<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Re
     causes(error).find_map(|c| c.downcast_ref::<Reply>())
 }
 
-/// What the network did, if it was the network.
+/// The network failure behind an error, if any.
 pub(super) fn network_fault(error: &object_store::Error) -> Option<Broken> {
     causes(error).find_map(|c| c.downcast_ref::<HttpError>()).map(fault_of)
 }
 
-/// What the network did.
+/// The network failure.
 pub(super) fn fault_of(fault: &HttpError) -> Broken {
     match fault.kind() {
         HttpErrorKind::Timeout => Broken::Late,
@@ -59,7 +59,7 @@ fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (
     })
 }
 
-/// Gives every client the same connections.
+/// Gives all clients the same connections.
 #[derive(Debug, Clone)]
 pub(super) struct Connector {
     client: reqwest::Client,
@@ -71,7 +71,7 @@ impl Connector {
         Ok(Self { client: http::client(options, true)?, context: options.context.clone() })
     }
 
-    /// Sends a request whose body comes piece by piece; a failure is told as [`Transport`] tells it.
+    /// Sends a request with a streamed body; failures are reported as by [`Transport`].
     pub(super) async fn send(
         &self,
         request: reqwest::Request,
@@ -92,7 +92,7 @@ impl Connector {
         Err(failure(status, &headers, &text))
     }
 
-    /// The connections themselves, for requests that `object_store` does not make.
+    /// The client itself, for requests that `object_store` does not make.
     pub(super) fn client(&self) -> HttpClient {
         HttpClient::new(Transport { connector: self.clone(), checks: false })
     }
@@ -107,7 +107,7 @@ impl HttpConnector for Connector {
 #[derive(Debug)]
 struct Transport {
     connector: Connector,
-    /// Whether pages of listings are read here first: `object_store` takes anything for one.
+    /// Whether listing pages are checked here first: `object_store` accepts anything as one.
     checks: bool,
 }
 
@@ -139,7 +139,7 @@ impl HttpService for Transport {
     }
 }
 
-/// A page of a listing, read here: `object_store` would read one without end, and takes anything else for an empty one.
+/// Reads a listing page: `object_store` has no size limit, and takes any other document for an empty listing.
 async fn bounded(response: HttpResponse, query: &str) -> std::result::Result<HttpResponse, HttpError> {
     let (parts, body) = response.into_parts();
     let mut page = BytesMut::new();
@@ -147,7 +147,7 @@ async fn bounded(response: HttpResponse, query: &str) -> std::result::Result<Htt
     while let Some(chunk) = stream.try_next().await? {
         page.extend_from_slice(&chunk);
         if page.len() > MAX_PAGE {
-            let endless = Error::io("a page of the server's listing does not end");
+            let endless = Error::io("a page of the server's listing is too long");
             return Err(HttpError::new(HttpErrorKind::Decode, NoListing(endless)));
         }
     }
@@ -157,7 +157,8 @@ async fn bounded(response: HttpResponse, query: &str) -> std::result::Result<Htt
     Ok(HttpResponse::from_parts(parts, page.freeze().into()))
 }
 
-/// The answer to a request for a copy. A server that knows none takes it for a put of nothing, and says that all is well.
+/// Checks the response to a copy. A server that does not support copying takes it for an empty put, and reports
+/// success.
 async fn copied(response: HttpResponse) -> std::result::Result<HttpResponse, HttpError> {
     let (parts, body) = response.into_parts();
     let (text, fault) = beginning(body.bytes_stream()).await;
@@ -169,19 +170,19 @@ async fn copied(response: HttpResponse) -> std::result::Result<HttpResponse, Htt
     Err(HttpError::new(HttpErrorKind::Decode, NoCopy))
 }
 
-/// A server that does not know how to copy.
+/// The server does not support copying.
 #[derive(Debug)]
 struct NoCopy;
 
 impl fmt::Display for NoCopy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the server does not say that it copied the object")
+        f.write_str("the server did not confirm the copy of the object")
     }
 }
 
 impl StdError for NoCopy {}
 
-/// Whether an error says that the server does not know how to copy.
+/// Whether an error says that the server does not support copying.
 pub(super) fn cannot_copy(error: &object_store::Error) -> bool {
     causes(error).any(|c| c.is::<NoCopy>())
         || reply_of(error).is_some_and(|r| matches!(r.status.as_u16(), 405 | 501))
@@ -199,19 +200,19 @@ impl fmt::Display for NoListing {
 
 impl StdError for NoListing {}
 
-/// What is wrong with a listing, if that is the error. It may be a fault that passes.
+/// The listing error, if this is one. It may be transient.
 pub(super) fn listing_fault(error: &object_store::Error) -> Option<Error> {
     let found = causes(error).find_map(|c| c.downcast_ref::<NoListing>())?;
     let what = found.0.message();
     Some(if as_transient(&found.0).is_some() { transient(what) } else { Error::io(what) })
 }
 
-/// Answers to conditions, for which `object_store` has kinds of its own.
+/// Responses to conditions, for which `object_store` has its own error kinds.
 fn known(status: StatusCode) -> bool {
     [StatusCode::NOT_MODIFIED, StatusCode::CONFLICT, StatusCode::PRECONDITION_FAILED].contains(&status)
 }
 
-/// The beginning of a text, and what kept it from being read further.
+/// The beginning of a body, and the error that ended it.
 async fn beginning<E>(
     mut stream: impl Stream<Item = std::result::Result<Bytes, E>> + Unpin,
 ) -> (Bytes, Option<E>) {
@@ -226,12 +227,12 @@ async fn beginning<E>(
     (text.freeze(), None)
 }
 
-/// A failure as the server put it.
+/// A failure as reported by the server.
 fn failure(status: StatusCode, headers: &HeaderMap, text: &[u8]) -> HttpError {
     HttpError::new(HttpErrorKind::Unknown, Reply::new(status, headers, &String::from_utf8_lossy(text)))
 }
 
-/// The settings all three providers share: no repetition of their own.
+/// Settings shared by all three providers: no retries of their own.
 pub(super) fn no_retry() -> object_store::RetryConfig {
     object_store::RetryConfig { max_retries: 0, retry_timeout: Duration::ZERO, ..Default::default() }
 }

@@ -1,16 +1,14 @@
-//! What a bucket holds, version by version.
+//! Lists the object versions of a bucket.
 //!
-//! [`Bucket::versions`] gives every version and every delete marker below a prefix, [`Bucket::objects`] what is there
-//! now, both as pages in the order of the server: by key, and the newest version of a key first. A prefix with more than a
-//! page is listed in several places at once: its folders by `delimiter=/`, and each of them by itself, some way
-//! ahead of the reader but never far, so that memory stays the same however much there is. The pages come together in
-//! order again.
+//! [`Bucket::versions`] returns every version and delete marker below a prefix, [`Bucket::objects`] the current
+//! objects, both as pages in server order: by key, and the newest version of a key first. A prefix with more than one
+//! page is listed concurrently: its folders by `delimiter=/`, and each of them separately, a limited way ahead of the
+//! reader, so that memory stays constant. The pages are returned in order.
 //!
-//! Where a listing goes on is said by the server alone. A chain of pages asks for the same prefix in the same way from
-//! its beginning to its end, each page with the whole marker of the one before: key *and* version. A marker of our own
-//! making, or one taken from another kind of listing, would mean something else at some server, and lose what lies between.
-//! A chain that comes back to where it was, rows that come twice or were not asked for, and an end that nobody announced are
-//! errors.
+//! Only the server decides where a listing continues. A chain of pages requests the same prefix in the same way from
+//! beginning to end, each page with the full marker of the previous one: key *and* version. A marker of our own, or one
+//! from another kind of listing, could mean something else to some servers and skip entries. A chain that repeats
+//! itself, rows that are duplicated or were not requested, and an unannounced end are errors.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -27,53 +25,53 @@ use super::packed::PackedPage;
 use super::page::{self, ListingPage, Next};
 use crate::error::{Error, Result};
 
-/// A state of an object, or of its absence.
+/// A version of an object, or a delete marker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectVersion {
     /// The whole key.
     pub key: String,
-    /// The version's name; `null` where the bucket keeps no versions, or kept none when the object was put.
+    /// The version ID; `null` where the bucket is not versioned, or was not when the object was put.
     pub version: String,
     /// The `ETag`, without quotes; empty for a delete marker.
     pub etag: String,
-    /// How many bytes; 0 for a delete marker.
+    /// Size in bytes; 0 for a delete marker.
     pub size: u64,
-    /// When it was put, in milliseconds since 1970. Some servers know whole seconds only.
+    /// When it was put, in milliseconds since 1970. Some servers have only whole seconds.
     pub modified: i64,
-    /// Whether it is what is there now.
+    /// Whether it is the current version.
     pub latest: bool,
-    /// Whether it is a delete marker: from here on there is no object.
+    /// Whether it is a delete marker.
     pub deleted: bool,
 }
 
-/// How many folders of a level are listed ahead of the one that is read.
+/// How many folders of a level are listed ahead of the reader.
 const AHEAD: usize = 8;
 
-/// No more listings than this run at a time, but for those of the folders of one level.
+/// Maximum number of concurrent listings, not counting the folders of one level.
 const WALKERS: usize = 24;
 
-/// How many pages a listing may always hold for its reader. What it holds besides comes out of what all share.
+/// How many pages a listing may always buffer. Further pages are taken from the shared budget.
 const OWN_PAGES: usize = 2;
 
-/// How much all listings of a prefix hold for their reader besides that, in KiB.
+/// The shared budget for buffered pages of all listings of a prefix, in KiB.
 const SHARED: usize = 6 << 10;
 
-/// A page that shows more folders than this shows small ones, which are not worth a request each.
+/// A page with more folders than this shows small ones, which are not worth a request each.
 const FOLDERS_A_PAGE: usize = 4;
 
-/// So many pages with nothing on them in a row are no listing.
+/// This many consecutive empty pages are an error.
 const EMPTY_PAGES: u32 = 1000;
 
 /// Pages of a listing.
 pub type Pages = BoxStream<'static, Result<Vec<ObjectVersion>>>;
 
-/// The same on their way to the reader.
+/// The same while still packed.
 type Stretch = BoxStream<'static, Result<Rows>>;
 
 /// The entries of a page.
 enum Rows {
     Plain(Vec<ObjectVersion>),
-    /// Made ahead of the reader.
+    /// Listed ahead of the reader.
     Packed(PackedPage),
 }
 
@@ -99,7 +97,7 @@ enum ListingKind {
     Objects,
 }
 
-/// A listing under way.
+/// A listing in progress.
 #[derive(Debug, Clone)]
 struct VersionWalk {
     bucket: Arc<Bucket>,
@@ -115,8 +113,8 @@ impl Bucket {
         self.list(prefix, ListingKind::Versions)
     }
 
-    /// Every object whose key begins with `prefix`, as it is now; without its version, which a plain listing does not
-    /// name.
+    /// Every current object whose key begins with `prefix`; without its version ID, which a plain listing does not
+    /// include.
     #[must_use]
     pub fn objects(self: &Arc<Self>, prefix: &str) -> Pages {
         self.list(prefix, ListingKind::Objects)
@@ -130,13 +128,13 @@ impl Bucket {
         pages.and_then(check).boxed()
     }
 
-    /// The names of what lies directly below `prefix`, which is empty or ends with a slash: folders only, without their
+    /// The names of the folders directly below `prefix`, which is empty or ends with a slash; without their trailing
     /// slash.
     pub async fn folders(self: &Arc<Self>, prefix: &str) -> Result<Vec<String>> {
         self.list_folders(prefix, ListingKind::Objects).await
     }
 
-    /// The same with those in which there is nothing any more but old versions and delete markers.
+    /// The same including folders with nothing but old versions and delete markers.
     pub async fn folders_ever(self: &Arc<Self>, prefix: &str) -> Result<Vec<String>> {
         self.list_folders(prefix, ListingKind::Versions).await
     }
@@ -155,7 +153,7 @@ impl Bucket {
     }
 }
 
-/// Refuses rows that come twice, as far as one row beside the next shows it.
+/// Refuses duplicate rows, as far as adjacent rows show them.
 #[derive(Default)]
 struct Once {
     key: String,
@@ -182,15 +180,15 @@ impl Once {
     }
 }
 
-/// Page after page of one listing, from its beginning to its end.
+/// Page after page of one listing, from beginning to end.
 struct VersionListing {
     walk: VersionWalk,
     prefix: String,
-    /// Whether folders are named in place of what is in them.
+    /// Whether folders are listed instead of their contents.
     folders: bool,
     next: Option<Next>,
     over: bool,
-    /// Markers, and first rows of pages.
+    /// Hashes of markers and first rows already seen.
     met: HashSet<u64>,
     empty: u32,
 }
@@ -210,7 +208,7 @@ impl VersionListing {
 
     fn check(&mut self, page: &ListingPage) -> Result<()> {
         let strange =
-            |key: &str| Error::io("the server listed what was not asked for").with_key(key.to_owned());
+            |key: &str| Error::io("the server listed a key that was not requested").with_key(key.to_owned());
         if let Some(entry) = page.entries.iter().find(|e| !e.key.starts_with(&self.prefix)) {
             return Err(strange(&entry.key));
         }
@@ -222,12 +220,12 @@ impl VersionListing {
         let row = page.entries.first().map(|e| print(&(&e.key, &e.version)));
         let marker = page.next.as_ref().map(|next| print(&next));
         if !row.into_iter().chain(marker).all(|met| self.met.insert(met)) || self.empty > EMPTY_PAGES {
-            return Err(Error::io("the server's listing does not get on: it comes back to where it was"));
+            return Err(Error::io("the server's listing does not advance: it repeats an earlier page"));
         }
         Ok(())
     }
 
-    /// All pages that are left.
+    /// All remaining pages.
     fn rest(self) -> Stretch {
         stream::try_unfold(self, |mut chain| async move {
             let page = chain.next().await?;
@@ -265,7 +263,7 @@ impl VersionWalk {
                     ask = ask.query("version-id-marker", version.as_str());
                 }
             }
-            // A server that names no token is asked for what comes after the last key it named.
+            // A server that returns no token is asked for what comes after the last key.
             (ListingKind::Objects, Some(Next::Version { key, .. })) => {
                 ask = ask.query("start-after", key.as_str())
             }
@@ -277,7 +275,7 @@ impl VersionWalk {
             ListingKind::Versions => ask.query("versions", ""),
             ListingKind::Objects => ask.query("list-type", "2"),
         };
-        // In order, as signers want it.
+        // Sorted, as signing requires.
         ask.query.sort();
         let found = std::sync::Mutex::new(None);
         let answer = self
@@ -295,17 +293,17 @@ impl VersionWalk {
                 Err(Error::not_found("the bucket does not exist").with_store(&self.bucket))
             }
             _ => {
-                Err(Error::io("the server refused a listing that had no condition").with_store(&self.bucket))
+                Err(Error::io("the server refused an unconditional listing").with_store(&self.bucket))
             }
         }
     }
 
-    /// All below a prefix.
+    /// Everything below a prefix.
     fn below(self, prefix: String) -> Stretch {
         let begun = async move {
             let mut flat = self.clone().chain(prefix.clone(), false);
             let first = flat.next().await?.unwrap_or_default();
-            // Folders only where names mean them, and where they are large.
+            // By folders only if keys contain folders, and those are large.
             let worth = first.next.is_some()
                 && (prefix.is_empty() || prefix.ends_with('/'))
                 && shows_folders(&first.entries, &prefix)
@@ -322,7 +320,7 @@ impl VersionWalk {
         stream::once(begun).try_flatten().boxed()
     }
 
-    /// Runs a listing by itself, some pages ahead of whoever takes them.
+    /// Runs a listing in a task, some pages ahead of its reader.
     fn ahead(self, prefix: String) -> Stretch {
         let count = CountedListing::new(&self.walkers);
         let (own, shared) = (Arc::new(Semaphore::new(OWN_PAGES)), Arc::clone(&self.shared));
@@ -354,8 +352,8 @@ impl VersionWalk {
     }
 }
 
-/// Waits until a page of `size` bytes may be held. A reader always gets at what it waits for: the pages that a listing may
-/// hold by itself do not depend on those of others.
+/// Waits until a page of `size` bytes may be buffered. A reader always makes progress: the pages that a listing may
+/// buffer by itself do not depend on other listings.
 async fn room(own: &Arc<Semaphore>, shared: &Arc<Semaphore>, size: usize) -> Option<OwnedSemaphorePermit> {
     let kib = u32::try_from(size.div_ceil(1024).clamp(1, SHARED)).unwrap_or(1);
     tokio::select! {
@@ -365,7 +363,7 @@ async fn room(own: &Arc<Semaphore>, shared: &Arc<Semaphore>, size: usize) -> Opt
     }
 }
 
-/// The pages of a level of folders: what lies in it directly as it is listed, and its folders, which are begun ahead.
+/// The pages of a level of folders: its direct entries as they are listed, and its folders, which are started ahead.
 fn split(mut level: VersionListing, first: ListingPage) -> Stretch {
     let (sender, receiver) = mpsc::channel::<Result<Option<Stretch>>>(AHEAD);
     let task = tokio::spawn(async move {
@@ -380,7 +378,7 @@ fn split(mut level: VersionListing, first: ListingPage) -> Stretch {
     .boxed()
 }
 
-/// Hands on the parts of a level in order.
+/// Returns the parts of a level in order.
 async fn parts(
     level: &mut VersionListing,
     first: ListingPage,
@@ -391,7 +389,7 @@ async fn parts(
     while let Some(ListingPage { entries, prefixes, .. }) = page {
         let inside = |e: &&ObjectVersion| e.key.get(level.prefix.len()..).is_some_and(|k| k.contains('/'));
         if let Some(entry) = entries.iter().find(inside) {
-            return Err(Error::io("the server listed a folder, and what is in it beside it")
+            return Err(Error::io("the server listed a folder together with its contents")
                 .with_key(&entry.key)
                 .with_store(&level.walk.bucket));
         }
@@ -404,7 +402,7 @@ async fn parts(
             if !before.is_empty() && to.send(Ok(Some(whole(before)))).await.is_err() {
                 return Ok(());
             }
-            // A page may name the folder again at which the one before ended.
+            // A page may repeat the last folder of the previous one.
             if seen.insert(folder.clone())
                 && to.send(Ok(Some(level.walk.clone().ahead(folder)))).await.is_err()
             {
@@ -425,11 +423,11 @@ fn whole(page: Vec<ObjectVersion>) -> Stretch {
 }
 
 fn broken() -> Error {
-    Error::io("a listing broke off before its end")
+    Error::io("a listing ended prematurely")
 }
 
-/// Whether a page shows a few large folders directly below the prefix. One with none shows that there are none, unless it is
-/// full of versions of the same few keys.
+/// Whether a page shows a few large folders directly below the prefix. A page without folders shows that there are
+/// none, unless it is full of versions of a few keys.
 fn shows_folders(entries: &[ObjectVersion], prefix: &str) -> bool {
     let (mut folders, mut keys) = (0, 0);
     let (mut last_folder, mut last_key) = (None, None);
@@ -446,7 +444,7 @@ fn shows_folders(entries: &[ObjectVersion], prefix: &str) -> bool {
     }
 }
 
-/// Ended when nobody waits for it.
+/// A task that is aborted when dropped.
 struct AbortOnDrop(JoinHandle<()>);
 
 impl Drop for AbortOnDrop {
@@ -455,7 +453,7 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// One listing more, until it is dropped.
+/// Counts a running listing until dropped.
 struct CountedListing(Arc<AtomicUsize>);
 
 impl CountedListing {

@@ -1,9 +1,9 @@
-//! Puts and deletes in buckets.
+//! Puts and deletes in buckets, including conditional puts.
 //!
-//! A condition goes along with the put and is judged by the server: `If-None-Match: *` for an object that must be
-//! absent, `If-Match` with its `ETag` (GCS: its generation) for one that must be unchanged. A server that does not know these
-//! headers may ignore them without a word, and then writers overwrite each other. So at servers other than the
-//! providers' own, the first conditional put that succeeds is made a second time: it must be refused now.
+//! The server checks the condition of a put: `If-None-Match: *` for an object that must be absent, `If-Match` with its
+//! `ETag` (GCS: its generation) for one that must be unchanged. A server that does not know these headers may silently
+//! ignore them, and then writers overwrite each other. So on servers other than the providers' own, the first
+//! conditional put that succeeds is repeated: it must be refused now.
 
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,17 +22,18 @@ use crate::num::u64_of;
 use crate::store::fault::transient;
 use crate::store::{Condition, DELETING, Entry, GetOptions, ListOptions, MAX_PUT, Put, check_key, join};
 
-/// Objects larger than this are sent in parts, unless there is a condition, which parts cannot have: 64 MiB.
+/// Objects larger than this are uploaded in parts, unless there is a condition, which multipart uploads do not support:
+/// 64 MiB.
 const MAX_WHOLE: u64 = 64 << 20;
 
-/// The size of a part, 16 MiB, and how many are under way at once.
+/// The size of a part, 16 MiB, and how many are uploaded concurrently.
 const PART: usize = 16 << 20;
 const PARTS_AT_ONCE: usize = 8;
 
-/// How many pages of a listing are deleted at once.
+/// How many listing pages are deleted concurrently.
 const PAGES_AT_ONCE: usize = 8;
 
-/// Which conditions a server was seen to honour.
+/// Which conditions a server is known to honour.
 #[derive(Debug)]
 pub(super) struct Proven {
     absent: AtomicBool,
@@ -84,7 +85,7 @@ impl CloudStore {
         Ok(put)
     }
 
-    /// One request. Says which `ETag` the object has now.
+    /// A single put request. Returns the new `ETag` of the object.
     async fn write_whole(&self, path: &Path, value: Bytes, mode: PutMode) -> Result<(Put, Option<String>)> {
         let conditional = !matches!(mode, PutMode::Overwrite);
         let update = matches!(mode, PutMode::Update(_));
@@ -101,18 +102,18 @@ impl CloudStore {
             (CloudError::Precondition { .. } | CloudError::NotModified { .. }, _) if conditional => {
                 Ok((Put::Refused, None))
             }
-            // 409, which S3 gives while another conditional put is under way: the next try tells who won.
+            // 409, which S3 returns while another conditional put is in progress: a retry tells which one won.
             (CloudError::AlreadyExists { .. }, _) if update => {
                 Err(transient("the server answered 409, another put is under way"))
             }
             (CloudError::AlreadyExists { .. }, _) if conditional => Ok((Put::Refused, None)),
-            // What should be unchanged is gone.
+            // The object that should be unchanged no longer exists.
             (_, Some(404)) if update => match self.sort::<()>(&error, false) {
                 Ok(_) => Ok((Put::Refused, None)),
                 Err(e) => Err(e),
             },
             (_, Some(status @ (400 | 501))) if conditional => {
-                Err(unconditional(&format!("answered {status} to a put under condition")))
+                Err(unconditional(&format!("answered {status} to a conditional put")))
             }
             _ => Err(self.failed(&error)),
         }
@@ -128,7 +129,7 @@ impl CloudStore {
                 while !rest.is_empty() {
                     let part = rest.split_to(PART.min(rest.len()));
                     if let Err(e) = upload.wait_for_capacity(PARTS_AT_ONCE).await {
-                        // What was sent costs until it is taken back; the first fault is the one to tell.
+                        // Uploaded parts cost money until aborted; the first error is the one to report.
                         let _ = upload.abort().await;
                         return Err(e);
                     }
@@ -143,7 +144,7 @@ impl CloudStore {
         }
     }
 
-    /// What an error of a change means: here nothing can be missing but the bucket.
+    /// What the error of a write means: nothing can be missing but the bucket.
     pub(super) fn failed(&self, error: &CloudError) -> Error {
         match reply_of(error) {
             Some(reply) => reply.failure(self.asked(false)),
@@ -167,7 +168,7 @@ impl CloudStore {
         }
     }
 
-    /// Lets the server copy an object; one that cannot is sent what it has.
+    /// Server-side copy of an object; if not supported, it is read and put.
     pub(super) async fn copy_within(&self, from: &str, to: &str) -> Result<()> {
         check_key(from)?;
         check_key(to)?;
@@ -182,13 +183,13 @@ impl CloudStore {
                     let object = opened.collect().await?;
                     self.write(to, object.bytes, Condition::Always).await.map(drop)
                 }
-                None => Err(Error::io("there is nothing to be copied")),
+                None => Err(Error::io("the object to copy does not exist")),
             },
             copied => copied.map_err(|e| self.failed(&e)),
         }
     }
 
-    /// Whether an error of a delete says that there was nothing to delete.
+    /// Whether the error of a delete says that the object did not exist.
     fn is_gone(&self, error: &CloudError) -> bool {
         let status = reply_of(error).map_or(404, |r| r.status.as_u16());
         status == 404 && self.sort::<()>(error, false).is_ok()
@@ -208,10 +209,10 @@ impl CloudStore {
         Ok(())
     }
 
-    /// Lists and deletes at the same time, up to a thousand objects with one request where the provider can.
+    /// Lists and deletes concurrently, up to a thousand objects per request where supported.
     pub(super) async fn remove_below(&self, prefix: &str) -> Result<()> {
         let all = ListOptions { recursive: true, ..ListOptions::default() };
-        // That a deletion is under way is said until the end.
+        // The deletion marker stays until the end.
         let marker = &join(prefix, DELETING);
         let removed = self.pages(prefix, &all).map_ok(|page| self.remove_page(page, marker));
         removed.try_buffer_unordered(PAGES_AT_ONCE).try_collect::<()>().await?;
@@ -221,6 +222,6 @@ impl CloudStore {
 
 fn unconditional(what: &str) -> Error {
     Error::unsupported(format!(
-        "this server {what}, so that a part of a chunk cannot be changed safely while others may write; write whole chunks"
+        "this server {what}, so part of a chunk cannot be changed safely while others may write; write whole chunks"
     ))
 }

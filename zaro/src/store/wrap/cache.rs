@@ -1,4 +1,4 @@
-//! Bytes held so that they are not asked for twice.
+//! A wrapper that caches responses in memory.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -20,20 +20,20 @@ use crate::store::{
     ByteRange, Condition, Direct, DirectObject, GetOptions, Object, ObjectMeta, Put, SharedStore, Store, join,
 };
 
-/// Into how many parts the keys are divided of which one is forgotten at a time.
+/// The number of parts the keys are divided into for invalidation.
 const PARTS: u64 = 256;
 
-/// A shorter answer may be a part of what was read from the network in one go, which is not twice as much.
+/// A shorter response may be a slice of one network read, which is at most twice as large.
 const NETWORK_BLOCK: usize = 256 << 10;
 
-/// Holds the answers of [`Store::get_opts`] in the memory of its context, the least recently used leaving first.
+/// Caches the responses of [`Store::get_opts`] in the memory of its context, evicting the least recently used first.
 ///
-/// What is held of one object is of one state of it: when another state is met, what was held of the first is forgotten.
+/// All cached bytes of one object are of one state: when another state is seen, those of the first are dropped.
 ///
-/// Callers who ask for the same range of the same key at the same time make one request together. Failures are
-/// handed to those who waited but not held; neither is the knowledge that a key is missing. What is held stays until
-/// it is put or deleted through this store, or is older than [`CacheStore::with_max_age`] says and not the same any more.
-/// Who gets an object to change it, and who asks what is known of it, always asks the store.
+/// Concurrent callers that ask for the same range of the same key share one request. Errors are returned to all waiters
+/// but not cached; nor is the fact that a key is missing. Entries stay until they are put or deleted through this
+/// store, or are older than [`CacheStore::with_max_age`] and no longer the same. Reads for an update and metadata
+/// requests always go to the store.
 #[derive(Debug)]
 pub struct CacheStore {
     inner: SharedStore,
@@ -43,19 +43,19 @@ pub struct CacheStore {
     max_age: Option<Duration>,
 }
 
-/// The whole object, or a range of it as it was asked for.
+/// The whole object, or the requested range.
 type Place = (Arc<str>, Option<ByteRange>);
 
 #[derive(Debug, Default)]
 struct AnswerState {
-    /// By the state that is meant, too: what is refused to who wants another state is not refused to all.
+    /// By the expected state, too: a conflict for one caller is not one for all.
     flights: HashMap<(Place, Option<ObjectMeta>), Arc<Flight>>,
-    /// How often something was forgotten among the keys of each part. It is in the names of what is held, so that what was held
-    /// before is not found any more.
+    /// How often the keys of each part were invalidated. It is part of the cache keys, so that older entries are no
+    /// longer found.
     forgotten: HashMap<u64, u64>,
 }
 
-/// What the last answer about an object said of its state, and when.
+/// The object state in the last response, and its time.
 #[derive(Debug)]
 struct LastAnswer {
     state: ObjectMeta,
@@ -64,7 +64,7 @@ struct LastAnswer {
 
 type Answer = Result<Option<Object>>;
 
-/// A request under way. The channel closes when its maker is done or gone.
+/// A request in flight. The channel closes when its maker is done or dropped.
 #[derive(Debug)]
 struct Flight {
     answer: OnceLock<Answer>,
@@ -72,13 +72,13 @@ struct Flight {
 }
 
 impl AnswerState {
-    /// Forgets what is held of `key`, and what is on its way: it may have set out before the change.
+    /// Drops the entries of `key`, and requests in flight: they may have been sent before the change.
     fn forget(&mut self, key: &str) {
         self.flights.retain(|((k, _), _), _| **k != *key);
         self.drop_held(key);
     }
 
-    /// Forgets what is held of `key`.
+    /// Drops the entries of `key`.
     fn drop_held(&mut self, key: &str) {
         *self.forgotten.entry(part_of(key)).or_default() += 1;
     }
@@ -89,14 +89,14 @@ fn part_of(key: &str) -> u64 {
     hash % PARTS
 }
 
-/// What a caller has to do about one range.
+/// What a caller has to do for one range.
 enum CachedRange {
     Ready(Object),
     Wait(Arc<Flight>),
     Fetch(Ours),
 }
 
-/// A flight of ours: taken off the table when it is dropped, whatever happens.
+/// A request of our own: removed from the table when dropped, whatever happens.
 struct Ours {
     place: (Place, Option<ObjectMeta>),
     flight: Arc<Flight>,
@@ -105,7 +105,7 @@ struct Ours {
 }
 
 impl Ours {
-    /// Whether the table still has it: a put since it set out has taken it off, since it may bring what was before.
+    /// Whether it is still in the table: a put meanwhile removes it, since it may return the old object.
     fn is_current(&self, state: &AnswerState) -> bool {
         state.flights.get(&self.place).is_some_and(|f| Arc::ptr_eq(f, &self.flight))
     }
@@ -125,26 +125,26 @@ fn lock(state: &Mutex<AnswerState>) -> MutexGuard<'_, AnswerState> {
 }
 
 impl CacheStore {
-    /// Holds what `inner` answers, in the memory that `context` has for answers.
+    /// Caches the responses of `inner`, in the response cache of `context`.
     #[must_use]
     pub fn new(inner: SharedStore, context: &Context) -> Self {
         Self { inner, context: context.clone(), owner: owner(), state: Arc::default(), max_age: None }
     }
 
-    /// Asks, for what is older than `max_age`, whether the object is still in the state that is held.
+    /// Revalidates entries older than `max_age`.
     #[must_use]
     pub fn with_max_age(mut self, max_age: Option<Duration>) -> Self {
         self.max_age = max_age;
         self
     }
 
-    /// How many bytes are held now, by all who share the context.
+    /// How many bytes are cached now, by all stores that share the context.
     #[must_use]
     pub fn held(&self) -> usize {
         self.context.answers().bytes()
     }
 
-    /// The name of what is held of an object: its state, all of it, or a range.
+    /// The cache key of an object's state, of the whole object, or of a range.
     fn name(&self, state: &AnswerState, key: &str, what: impl Hash) -> Key {
         let forgotten = state.forgotten.get(&part_of(key)).copied().unwrap_or_default();
         let [a, b] = hashed((key, what));
@@ -161,7 +161,7 @@ impl CacheStore {
         drop(gone);
     }
 
-    /// Holds an answer, of which `whole` says that it is no part of a larger block.
+    /// Caches a response; `whole` if it is not a slice of a larger block.
     fn keep(&self, state: &mut AnswerState, place: &Place, object: &Object, whole: bool) {
         let known = self.seen(state, &place.0);
         if known.as_ref().is_some_and(|seen| !seen.state.agrees(&object.meta)) {
@@ -175,14 +175,14 @@ impl CacheStore {
         if known.is_none_or(|seen| seen.state != object.meta) {
             self.keep_seen(state, &place.0, &object.meta);
         }
-        // A slice would keep all of the block it was cut from: another's answer, or what came with one read from the network.
+        // A slice would keep the whole block alive: another response, or the rest of a network read.
         let own = whole && object.bytes.len() >= NETWORK_BLOCK;
         let bytes = if own { object.bytes.clone() } else { Bytes::copy_from_slice(&object.bytes) };
         let held = Object { bytes, meta: object.meta.clone() };
         drop(answers.put(self.name(state, &place.0, place.1), Arc::new(held), cost));
     }
 
-    /// Forgets everything that is held, and what is on its way from below `prefix`.
+    /// Drops all entries, and requests in flight below `prefix`.
     fn forget_all(&self, prefix: &str) {
         let start = join(prefix, "");
         let mut state = lock(&self.state);
@@ -190,7 +190,7 @@ impl CacheStore {
         self.context.answers().forget_owner(self.owner);
     }
 
-    /// Forgets what is held of an object that has changed, if it was asked about too long ago.
+    /// Drops the entries of an object that has changed, if they are due for revalidation.
     async fn revalidate(&self, key: &str) -> Result<()> {
         let Some(max_age) = self.max_age else { return Ok(()) };
         let old = self.seen(&lock(&self.state), key).filter(|seen| seen.at.elapsed() > max_age);
@@ -223,7 +223,7 @@ impl CacheStore {
             };
         }
         match found {
-            // Who means another state than the one that is held has seen it.
+            // A caller that expects another state than the cached one has seen it.
             Some(object) if of.is_some_and(|of| !object.meta.agrees(of)) => state.drop_held(key),
             Some(object) => return Ok(CachedRange::Ready(object)),
             None => {}
@@ -238,7 +238,7 @@ impl CacheStore {
         Ok(CachedRange::Fetch(Ours { place, flight, state: Arc::clone(&self.state), _over: sender }))
     }
 
-    /// Ranges of one state: those that are held, those that others have asked for, and the rest in one go.
+    /// Ranges of one state: cached ones, those in flight, and the rest in one call.
     async fn ranges(
         &self,
         key: &str,
@@ -285,7 +285,7 @@ impl CacheStore {
                 }
             }
         }
-        // Our own flights have landed: nobody who waits for us is waited for here.
+        // Our own requests are done: nobody who waits for us is waited for here.
         for (slot, range, flight) in waits {
             let answer = match wait(&flight).await {
                 Some(answer) => answer?,
@@ -311,7 +311,7 @@ impl CacheStore {
         }
     }
 
-    /// Holds the answer, which is `whole` or part of a larger block, and hands it to those who wait.
+    /// Caches the response, which is `whole` or a slice of a larger block, and passes it to the waiters.
     fn land(&self, ours: Ours, answer: &Answer, whole: bool) {
         let copy = match answer {
             Ok(Some(object)) => {
@@ -324,18 +324,18 @@ impl CacheStore {
             Ok(None) => Ok(None),
             Err(e) => {
                 if e.kind() == ErrorKind::Conflict {
-                    // What is held is of a state that is gone.
+                    // The cached entries are of an outdated state.
                     lock(&self.state).drop_held(&ours.place.0.0);
                 }
                 Err(copy_of(e))
             }
         };
-        // Only the maker of a flight sets its answer, and only here.
+        // Only the maker of a request sets its response, and only here.
         let _ = ours.flight.answer.set(copy);
     }
 }
 
-/// What the flight brought; `None` if its maker was stopped before it ended.
+/// The response of the request; `None` if its maker was dropped before it ended.
 async fn wait(flight: &Flight) -> Option<Answer> {
     let mut over = flight.over.clone();
     // An error means that the sender is gone, which is what is waited for.
@@ -355,13 +355,13 @@ impl fmt::Display for CacheStore {
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl Store for CacheStore {
-    // What is streamed is too large to be held.
+    // Streams are too large to be cached.
     forward! {
         get_stream stat list_opts facts finish origin sites free_space
     }
 
     async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
-        // What is held is held by key; a state named from outside is another thing.
+        // Entries are cached by key; a pinned state is something else.
         if options.for_update || options.pinned().is_some() {
             return self.inner.get_opts(key, options).await;
         }
@@ -392,7 +392,7 @@ impl Store for CacheStore {
     ) -> Result<Option<(Vec<Bytes>, ObjectMeta)>> {
         self.revalidate(key).await?;
         match self.ranges(key, ranges, of).await {
-            // What was held is of a state that is gone, and forgotten now.
+            // The entries were of an outdated state, and are dropped now.
             Err(e) if e.kind() == ErrorKind::Conflict && of.is_none() => self.ranges(key, ranges, of).await,
             answer => answer,
         }
@@ -400,8 +400,8 @@ impl Store for CacheStore {
 
     async fn put(&self, key: &str, value: Bytes, when: Condition) -> Result<Put> {
         let put = self.inner.put(key, value, when).await;
-        // Whatever the answer: a put that failed may have taken place, and one that was refused says that what is
-        // held is old.
+        // Whatever the outcome: a failed put may have taken place, and a refused one means that the entries are
+        // outdated.
         lock(&self.state).forget(key);
         put
     }
@@ -452,11 +452,11 @@ impl Drop for CacheStore {
 
 impl CacheStore {
     fn inside(&self) -> Result<&dyn Direct> {
-        self.inner.direct().ok_or_else(|| Error::io("the store is no longer at hand").with_store(&self.inner))
+        self.inner.direct().ok_or_else(|| Error::io("direct access to the store was lost").with_store(&self.inner))
     }
 }
 
-/// Past the cache, but not past its duty to forget.
+/// Bypasses the cache, but still invalidates entries.
 #[deny(clippy::missing_trait_methods)]
 impl Direct for CacheStore {
     fn open(&self, key: &str) -> Result<Option<Box<dyn DirectObject>>> {

@@ -1,4 +1,4 @@
-//! Neighbouring ranges of one object, asked for together.
+//! A wrapper that coalesces nearby ranges of one `get_ranges` call.
 
 use std::fmt;
 
@@ -11,17 +11,17 @@ use crate::store::memory::slice;
 use crate::store::wrap::forward::forward;
 use crate::store::{ByteRange, ObjectMeta, SharedStore, Store, each_range};
 
-/// The largest hole, in bytes, that is read along rather than left out: 1 MiB, about what a round trip of 30 ms
-/// costs at 35 MB/s.
+/// The largest gap, in bytes, that is read rather than skipped: 1 MiB, about what a round trip of 30 ms costs at 35
+/// MB/s.
 pub(crate) const MAX_GAP: u64 = 1 << 20;
 
-/// The largest block, in bytes, made by joining: 16 MiB. A single range that is longer stays one request.
+/// The largest coalesced block, in bytes: 16 MiB. A single longer range stays one request.
 pub(crate) const MAX_BLOCK: u64 = 16 << 20;
 
-/// Joins the spans of one [`Store::get_ranges`] call that lie at most `MAX_GAP` apart into blocks of at most
-/// `MAX_BLOCK`, asks for the blocks at once, and answers by slicing them.
+/// Joins the spans of one [`Store::get_ranges`] call that are at most `MAX_GAP` apart into blocks of at most
+/// `MAX_BLOCK`, requests the blocks concurrently, and returns slices of them.
 ///
-/// The answers of one block share its memory. Suffixes and open ranges are asked for as they are.
+/// The results of one block share its memory. Suffixes and open ranges are requested as they are.
 #[derive(Debug, Clone)]
 pub struct CoalesceStore {
     inner: SharedStore,
@@ -49,7 +49,7 @@ impl fmt::Display for CoalesceStore {
     }
 }
 
-/// A request, and which of the ranges asked for it answers.
+/// A request, and the ranges that it answers.
 pub(super) struct JoinedRange {
     pub(super) range: ByteRange,
     pub(super) members: Vec<usize>,

@@ -1,13 +1,13 @@
-//! Methods that a store around another leaves to it.
+//! Macros that forward [`Store`](crate::store::Store) methods to the inner store.
 
-/// Writes the methods of [`Store`](crate::store::Store) that are named, as those of `self.inner`. What is not named has to be
-/// written: `deny(clippy::missing_trait_methods)` sees to it that a new method is thought of in every wrapper.
+/// Forwards the named methods of [`Store`](crate::store::Store) to `self.inner`. The others have to be written: with
+/// `deny(clippy::missing_trait_methods)`, every wrapper must handle a new method.
 macro_rules! forward {
     ($($method:ident)+) => { $($crate::store::wrap::forward::method!($method);)+ };
 }
 
-/// One method. Those that are async are written as `async_trait` has them, since it does not look into macros; the future
-/// is that of the store inside, without one more around it.
+/// One method. Async ones are written as `async_trait` expands them, since it does not look into macros; the future is
+/// that of the inner store, without another box.
 macro_rules! method {
     (get_opts) => { $crate::store::wrap::forward::method!(@ get_opts['k, 'o](key: &'k str, options: $crate::store::GetOptions<'o>) -> Option<$crate::store::Object>); };
     (get_stream) => { $crate::store::wrap::forward::method!(@ get_stream['k, 'o](key: &'k str, options: $crate::store::GetOptions<'o>) -> Option<$crate::store::ObjectStream>); };

@@ -1,12 +1,12 @@
-//! Neighbouring ranges of one object, asked for by many callers who do not know of each other.
+//! A wrapper that coalesces nearby ranges of one object requested by independent callers.
 //!
-//! The chunks of an archive file, or of a ZIP, are ranges of one object, and each is asked for by itself. [`GatherStore`]
-//! makes one request of those that come together. Nobody waits for long: the first caller lets the tasks that are
-//! ready have their turn, which takes microseconds, and only while a request to the same object is under way are later
-//! ones held, for at most [`HOLD`].
+//! The chunks of an archive file, or of a ZIP, are ranges of one object, and each is requested separately.
+//! [`GatherStore`] combines concurrent requests into one. The delay is short: the first caller yields to the tasks that
+//! are ready, which takes microseconds, and only while a request to the same object is in flight are later ones held,
+//! for at most [`HOLD`].
 //!
-//! No caller depends on another. A request is driven by all who wait for it, so that any of them may be dropped; who
-//! waited too long for the first caller sends everything off itself.
+//! No caller depends on another. A request is driven by all its waiters, so that any of them may be dropped; a caller
+//! that waited too long for the first one sends the group itself.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -28,51 +28,50 @@ use crate::store::memory::slice;
 use crate::store::wrap::forward::forward;
 use crate::store::{ByteRange, GetOptions, Object, ObjectMeta, Pin, SharedStore, Store};
 
-/// The largest hole, in bytes, that is read along rather than left out. Less than where one caller asks for several
-/// ranges: these are of callers who may have nothing to do with each other.
+/// The largest gap, in bytes, that is read rather than skipped. Smaller than for the ranges of one caller: these may be
+/// of unrelated callers.
 pub const MAX_GAP: u64 = 64_000;
 
-/// The largest block, in bytes, made by joining.
+/// The largest coalesced block, in bytes.
 pub const MAX_BLOCK: u64 = 8 << 20;
 
-/// What waits together at most, in bytes.
+/// The most bytes that wait together.
 const MAX_GROUP: u64 = 4 * MAX_BLOCK;
 
-/// A range that is longer is not held: a round trip costs less than its bytes do.
+/// A longer range is not held: the round trip costs less than its bytes.
 pub const MAX_RANGE: u64 = 1 << 20;
 
-/// The bytes in holes, of all requests under way, that are read along. Beyond that only what touches is joined.
+/// The most gap bytes that are read in all requests in flight. Beyond that only adjacent ranges are joined.
 pub(crate) const MAX_WASTE: u64 = 32 << 20;
 
-/// How long a range is held while another request to the same object is under way.
+/// How long a range is held while another request to the same object is in flight.
 pub const HOLD: Duration = Duration::from_millis(2);
 
-/// How often the first caller lets the tasks that are ready have their turn, as long as others come. Turns are counted and
-/// not timed, so that a busy machine makes no more requests than an idle one.
+/// How often the first caller yields, as long as others arrive. Yields are counted rather than timed, so that a busy
+/// machine makes no more requests than an idle one.
 const MAX_TURNS: u32 = 256;
 
-/// How often they get another turn after nobody came during the last one.
+/// How often it yields again after nobody arrived.
 const QUIET_TURNS: u32 = 4;
 
-/// How long a caller waits for the first one to do something.
+/// How long a caller waits for the first one to act.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// Joins spans of one object that several callers of [`Store::get_opts`] ask for at the same time:
-/// those at most [`MAX_GAP`] apart, into blocks of at most [`MAX_BLOCK`].
+/// Joins spans of one object requested concurrently by several callers of [`Store::get_opts`]: those at most
+/// [`MAX_GAP`] apart, into blocks of at most [`MAX_BLOCK`].
 ///
-/// A block that reaches beyond the end of its object is taken apart, so that only those fail whose bytes are not
-/// there. Everything else that befalls a block befalls all in it. Other ranges and whole objects are asked for as they
-/// are.
+/// A block that exceeds the end of its object is split, so that only ranges outside of it fail. Any other failure of a
+/// block is returned to all its callers. Other ranges and whole objects are requested as they are.
 #[derive(Debug, Clone)]
 pub struct GatherStore {
     inner: SharedStore,
     desks: Arc<PendingObjects>,
 }
 
-/// An object, in the state that is meant.
+/// An object, in the expected state.
 type Place = (String, Meant);
 
-/// Which state of an object is meant.
+/// The expected state of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Meant {
     pin: Option<Pin>,
@@ -85,39 +84,39 @@ struct PendingObjects {
     wasted: AtomicU64,
 }
 
-/// What is going on at one object. There is none when nothing is.
+/// Pending requests of one object. Removed when there are none.
 #[derive(Debug, Default)]
 struct PendingObject {
-    /// Those who wait to be sent off.
+    /// Callers whose request was not sent yet.
     waiting: Vec<Waiter>,
     /// The sum of their lengths.
     bytes: u64,
-    /// Which group they are: counted up whenever one is sent off.
+    /// The number of the group: incremented whenever one is sent.
     group: u64,
-    /// How many turns first callers had.
+    /// How often first callers yielded.
     turns: u64,
-    /// Requests under way.
+    /// Requests in flight.
     flights: usize,
 }
 
-/// A caller who waits.
+/// A waiting caller.
 #[derive(Debug)]
 struct Waiter {
     range: ByteRange,
     tell: oneshot::Sender<Flight>,
 }
 
-/// A request under way, driven by all who wait for it; gone when they are.
+/// A request in flight, driven by all its waiters; dropped with the last of them.
 type Flight = Shared<BoxFuture<'static, Arc<Vec<SpanAnswer>>>>;
 
-/// What came of one span.
+/// The result of one span.
 struct SpanAnswer {
     start: u64,
     end: u64,
     got: Result<Option<Object>>,
 }
 
-/// Counts a flight, and its waste, for as long as it lives.
+/// Counts a request in flight, and its gap bytes, until dropped.
 struct CountedFlight {
     store: GatherStore,
     place: Arc<Place>,
@@ -129,7 +128,7 @@ impl Drop for CountedFlight {
         let desks = &self.store.desks;
         desks.wasted.fetch_sub(self.waste, Ordering::Relaxed);
         if desks.landed(&self.place) {
-            // Those who were held for it need not be held any longer.
+            // Callers that were held for it need not wait any longer.
             self.store.send_off(&self.place, None);
         }
     }
@@ -140,7 +139,8 @@ impl PendingObjects {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a flight off; `true` if it was the last and somebody waits. A desk with nothing on it is taken away.
+    /// Counts down a finished request; `true` if it was the last and somebody waits. Removes the entry of an idle
+    /// object.
     fn landed(&self, place: &Place) -> bool {
         let mut open = self.lock();
         let Some(desk) = open.get_mut(place) else { return false };
@@ -152,7 +152,7 @@ impl PendingObjects {
         idle && waited_for
     }
 
-    /// Counts a turn of the first caller. How many wait in its group; `None` if it was sent off.
+    /// Counts a yield of the first caller. Returns how many wait in its group; `None` if it was sent.
     fn turn(&self, place: &Place, group: u64) -> Option<usize> {
         let mut open = self.lock();
         let desk = open.get_mut(place).filter(|d| d.group == group)?;
@@ -160,13 +160,13 @@ impl PendingObjects {
         Some(desk.waiting.len())
     }
 
-    /// How many turns the first caller of this group had; `None` if it was sent off.
+    /// How often the first caller of this group yielded; `None` if it was sent.
     fn turns(&self, place: &Place, group: u64) -> Option<u64> {
         self.lock().get(place).filter(|d| d.group == group).map(|d| d.turns)
     }
 }
 
-/// Sends a group off when it is dropped, for whatever reason.
+/// Sends a group when dropped, for whatever reason.
 struct Lead<'a> {
     store: &'a GatherStore,
     place: &'a Place,
@@ -180,7 +180,7 @@ impl Drop for Lead<'_> {
 }
 
 impl Lead<'_> {
-    /// Returns when it is time to send the group off.
+    /// Returns when it is time to send the group.
     async fn hold(&self, busy: bool) {
         if busy {
             tokio::time::sleep(HOLD).await;
@@ -200,19 +200,19 @@ impl Lead<'_> {
 }
 
 impl GatherStore {
-    /// Gathers what is asked of `inner`.
+    /// Gathers the requests to `inner`.
     #[must_use]
     pub fn new(inner: SharedStore) -> Self {
         Self { inner, desks: Arc::default() }
     }
 
-    /// How many bytes of holes are being read along now.
+    /// How many gap bytes are being read now.
     #[must_use]
     pub fn wasted(&self) -> u64 {
         self.desks.wasted.load(Ordering::Relaxed)
     }
 
-    /// Waits with the others: with which group, whether as the first, and whether requests are under way.
+    /// Joins the waiting callers: returns the group, whether as its first, and whether requests are in flight.
     fn take_seat(&self, place: &Place, seat: Waiter, length: u64) -> (u64, bool, bool) {
         let mut open = self.desks.lock();
         let full = |d: &PendingObject| d.bytes.saturating_add(length) > MAX_GROUP;
@@ -227,7 +227,7 @@ impl GatherStore {
         (desk.group, desk.waiting.len() == 1, desk.flights > 0)
     }
 
-    /// Bytes `offset .. offset + length`, in one request with whatever else is wanted near them.
+    /// Bytes `offset .. offset + length`, in one request with whatever else is wanted nearby.
     async fn gathered(&self, place: &Place, offset: u64, length: u64) -> Result<Option<Object>> {
         let range = ByteRange::span(offset, length);
         let (tell, told) = oneshot::channel();
@@ -260,9 +260,9 @@ impl GatherStore {
         Ok(Some(Object { bytes, meta: meta.clone() }))
     }
 
-    /// Waits to be sent off with the group by its first caller; or, if that does nothing, sends the group off.
+    /// Waits until the first caller sends the group; if it does nothing, sends the group itself.
     ///
-    /// The first caller may have stopped running, while it waits for us perhaps.
+    /// The first caller may not be polled any more, perhaps because it waits for us.
     async fn follow(
         &self,
         place: &Place,
@@ -283,7 +283,7 @@ impl GatherStore {
         }
     }
 
-    /// Makes requests of all who wait for `place`, or of this group of them if it still waits.
+    /// Sends the requests of all waiters of `place`, or of this group if it still waits.
     fn send_off(&self, place: &Place, group: Option<u64>) {
         let mut seats = {
             let mut open = self.desks.lock();
@@ -293,11 +293,11 @@ impl GatherStore {
             }
             desk.group = desk.group.wrapping_add(1);
             desk.bytes = 0;
-            // The desk stays until all flights are counted.
+            // The entry stays until all requests in flight are counted.
             desk.flights = desk.flights.saturating_add(1);
             std::mem::take(&mut desk.waiting)
         };
-        // Nobody waits any more for these.
+        // These callers are gone.
         seats.retain(|seat| !seat.tell.is_closed());
         let mut ranges: Vec<ByteRange> = seats.iter().map(|seat| seat.range).collect();
         ranges.sort_unstable_by_key(|r| bounds(*r));
@@ -329,14 +329,14 @@ impl GatherStore {
             // Blocks are in order and disjoint.
             let at = flights.partition_point(|(b, _)| b.0 <= start).saturating_sub(1);
             if let Some((_, flight)) = flights.get(at).filter(|(b, _)| b.0 <= start && end <= b.1) {
-                // Fails if the caller left meanwhile.
+                // Fails if the caller is gone.
                 let _ = seat.tell.send(flight.clone());
             }
         }
         self.desks.landed(&place);
     }
 
-    /// Whether a range is held, and as what.
+    /// Whether a range may be held, as `(offset, length)`.
     fn held(&self, range: Option<ByteRange>) -> Option<(u64, u64)> {
         match range {
             Some(ByteRange::Span { offset, length })
@@ -355,7 +355,7 @@ impl GatherStore {
 /// Ranges that one request answers, in order.
 struct Joined {
     ranges: Vec<ByteRange>,
-    /// How many bytes nobody asked for.
+    /// The number of gap bytes.
     waste: u64,
 }
 
@@ -387,7 +387,7 @@ fn joined(ranges: &[ByteRange], gap: u64) -> Vec<Joined> {
     made.collect()
 }
 
-/// Asks for all of `ranges` at once, and, if they do not all lie in the object, for each half of them.
+/// Requests all `ranges` at once and, if they exceed the object, each half of them separately.
 fn fetch(
     inner: &SharedStore,
     place: &Arc<Place>,
@@ -425,7 +425,7 @@ impl Store for GatherStore {
         origin sites free_space direct
     }
 
-    /// Joined with those of the same state. The ranges of one caller are joined below.
+    /// Joined with requests of the same state. The ranges of one caller are joined by the inner store.
     async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
         match self.held(options.range).filter(|_| !options.for_update) {
             None => self.inner.get_opts(key, options).await,

@@ -1,4 +1,4 @@
-//! At most so many requests to one host at a time.
+//! A wrapper that limits the number of concurrent requests per host.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::store::{
     Store, each_range,
 };
 
-/// The most entries of a listing that are pulled ahead of its reader.
+/// The most listing entries that are read ahead.
 const PAGE: usize = 1000;
 
-/// Lets at most so many requests to one host run at a time; further ones wait.
+/// Limits the number of concurrent requests to one host; further ones wait.
 #[derive(Debug, Clone)]
 pub struct LimitStore {
     inner: SharedStore,
@@ -28,7 +28,8 @@ pub struct LimitStore {
 }
 
 impl LimitStore {
-    /// At most `limit` requests at a time to `host`, together with every other store of `context` made with the same two.
+    /// At most `limit` concurrent requests to `host`, shared with every other store of `context` made with the same
+    /// two.
     #[must_use]
     pub fn new(inner: SharedStore, context: &Context, host: &str, limit: usize) -> Self {
         Self { inner, places: context.host(host, limit) }
@@ -39,7 +40,7 @@ impl LimitStore {
     }
 }
 
-/// One of the places, until it is dropped.
+/// A request slot, until it is dropped.
 pub(crate) async fn place(places: &Semaphore) -> Result<SemaphorePermit<'_>> {
     places.acquire().await.map_err(closed)
 }
@@ -66,14 +67,14 @@ impl Store for LimitStore {
         self.inner.get_opts(key, options).await
     }
 
-    /// The place is held until the last byte has come.
+    /// The slot is held until the last byte has come.
     async fn get_stream(&self, key: &str, options: GetOptions<'_>) -> Result<Option<ObjectStream>> {
         let place = Arc::clone(&self.places).acquire_owned().await.map_err(closed)?;
         let got = self.inner.get_stream(key, options).await?;
         Ok(got.map(|got| ObjectStream { body: holding(got.body, place), ..got }))
     }
 
-    /// Each range takes a place of its own.
+    /// Each range takes its own slot.
     async fn get_ranges(
         &self,
         key: &str,
@@ -88,7 +89,7 @@ impl Store for LimitStore {
         self.inner.stat(key).await
     }
 
-    /// A place is taken while a page is asked for, and not while the reader does something with it, which may need one.
+    /// A slot is held while a page is requested, and not while the reader processes it, which may need one.
     fn list_opts(&self, prefix: &str, options: &ListOptions) -> BoxStream<'_, Result<Entry>> {
         let pages = self.inner.list_opts(prefix, options).ready_chunks(PAGE);
         let entries = futures::stream::unfold(pages, move |mut pages| async move {

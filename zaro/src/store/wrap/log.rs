@@ -1,4 +1,4 @@
-//! What was asked of a store: counted, and shown as it happens.
+//! A wrapper that counts and logs requests.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::store::{
     ObjectStream, Put, SharedStore, Store, each_range, join, unwritable,
 };
 
-/// What was asked for.
+/// The kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RequestMethod {
     /// Bytes.
@@ -34,7 +34,7 @@ pub enum RequestMethod {
 }
 
 impl RequestMethod {
-    /// The word for it: `get`, `size`, `list`, `put`, `delete`.
+    /// Its name: `get`, `size`, `list`, `put`, `delete`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -50,7 +50,7 @@ impl RequestMethod {
 /// How a request ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestOutcome {
-    /// With an answer.
+    /// With a result.
     Found,
     /// The key does not exist.
     Missing,
@@ -60,19 +60,19 @@ pub enum RequestOutcome {
     Failed(ErrorKind, String),
 }
 
-/// One request, when it is over.
+/// One finished request.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct LoggedRequest {
-    /// The store asked.
+    /// The store.
     pub store: String,
-    /// What was asked for.
+    /// The kind of request.
     pub method: RequestMethod,
     /// The key or prefix.
     pub key: String,
-    /// The range, unless all of the object was asked for.
+    /// The range; `None` for the whole object.
     pub range: Option<ByteRange>,
-    /// How many bytes came, or went (for a listing, how many names).
+    /// Bytes received or sent (for a listing, the number of names).
     pub bytes: u64,
     /// How long it took.
     pub elapsed: Duration,
@@ -83,7 +83,7 @@ pub struct LoggedRequest {
 impl fmt::Display for LoggedRequest {
     /// One line: `get s3://b/k bytes=0+100 -> 100 bytes, 31 ms`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The store of all files is the root, whose name is a slash already.
+        // The store of all files is the root, whose name already is a slash.
         let store = if self.store == "/" { "" } else { self.store.as_str() };
         write!(f, "{} {store}/{}", self.method.as_str(), self.key)?;
         if let Some(range) = self.range {
@@ -95,7 +95,7 @@ impl fmt::Display for LoggedRequest {
             (RequestOutcome::Found, RequestMethod::Get) => write!(f, " -> {} bytes", self.bytes)?,
             (RequestOutcome::Found, RequestMethod::Put) => write!(f, " <- {} bytes", self.bytes)?,
             (RequestOutcome::Found, RequestMethod::Delete) => write!(f, " -> done")?,
-            (RequestOutcome::Refused, _) => write!(f, " -> refused, not as it was")?,
+            (RequestOutcome::Refused, _) => write!(f, " -> refused, condition not met")?,
             (RequestOutcome::Missing, _) => write!(f, " -> missing")?,
             (RequestOutcome::Failed(kind, message), _) => write!(f, " -> {kind}: {message}")?,
         }
@@ -103,7 +103,7 @@ impl fmt::Display for LoggedRequest {
     }
 }
 
-/// A range in few letters: from `offset+length`, the last `-n`, all from `n-`.
+/// A range in short form: `offset+length`, the last `-n`, all from `n-`.
 struct ShownRange(ByteRange);
 
 impl fmt::Display for ShownRange {
@@ -119,7 +119,7 @@ impl fmt::Display for ShownRange {
 /// Where finished requests go.
 pub(crate) type Sink = Arc<dyn Fn(&LoggedRequest) + Send + Sync>;
 
-/// Counts requests and hands each one, when it is over, to a sink. Share one among stores to count them together.
+/// Counts requests and passes each finished one to a sink. Share one among stores to count them together.
 #[derive(Default)]
 pub struct RequestLog {
     requests: AtomicU64,
@@ -134,31 +134,31 @@ impl RequestLog {
         Self::default()
     }
 
-    /// Counts, and calls `sink` with each request when it is over.
+    /// Counts, and calls `sink` with each finished request.
     #[must_use]
     pub fn with_sink(sink: impl Fn(&LoggedRequest) + Send + Sync + 'static) -> Self {
         Self { sink: Some(Arc::new(sink)), ..Self::default() }
     }
 
-    /// How many requests were made, repeated ones counted each time.
+    /// The number of requests, including retries.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
     }
 
-    /// How many bytes of objects came.
+    /// The number of object bytes received.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 }
 
-/// Whether somebody subscribes to requests.
+/// Whether there is a subscriber for request events.
 pub(crate) fn is_traced() -> bool {
     tracing::enabled!(target: "zaro::request", tracing::Level::DEBUG)
 }
 
-/// Notes a request that is over: in the log, if there is one, and as an event for whoever subscribes to `zaro::request`.
+/// Records a finished request: in the log, if there is one, and as an event with the target `zaro::request`.
 pub(crate) fn record(
     log: Option<&RequestLog>,
     method: RequestMethod,
@@ -186,7 +186,7 @@ pub(crate) fn record(
 }
 
 impl LoggedRequest {
-    /// Makes it an event.
+    /// Emits it as a tracing event.
     fn trace(&self) {
         let address = format!("{}/{}", self.store.trim_end_matches('/'), self.key);
         let (outcome, fault) = match &self.outcome {
@@ -218,7 +218,7 @@ impl fmt::Debug for RequestLog {
     }
 }
 
-/// Notes every request made of the store inside.
+/// Logs every request to the inner store.
 #[derive(Debug, Clone)]
 pub struct LogStore {
     inner: SharedStore,
@@ -226,7 +226,7 @@ pub struct LogStore {
 }
 
 impl LogStore {
-    /// Notes the requests made of `inner` in `log`, if there is one, and as events.
+    /// Logs the requests to `inner` in `log`, if there is one, and as events.
     #[must_use]
     pub fn new(inner: SharedStore, log: impl Into<Option<Arc<RequestLog>>>) -> Self {
         Self { inner, log: log.into() }
@@ -251,7 +251,7 @@ impl LogStore {
             elapsed: start.elapsed(),
             outcome: match answer {
                 Ok(Some(_)) => RequestOutcome::Found,
-                // Only the condition of a put can keep it from an answer.
+                // Only a put can be refused, by its condition.
                 Ok(None) if method == RequestMethod::Put => RequestOutcome::Refused,
                 Ok(None) => RequestOutcome::Missing,
                 Err(e) => RequestOutcome::Failed(e.kind(), e.message().to_owned()),
@@ -260,13 +260,13 @@ impl LogStore {
     }
 }
 
-/// A body that comes: noted when it is dropped.
+/// A body in transit: logged when dropped.
 struct Noted {
     store: LogStore,
     key: String,
     range: Option<ByteRange>,
     start: Instant,
-    /// How many came.
+    /// Bytes received.
     bytes: u64,
     fault: Option<Error>,
 }
@@ -300,7 +300,7 @@ impl Store for LogStore {
         answer
     }
 
-    /// One line when it ends, or nobody wants more of it.
+    /// One entry when it ends or is dropped.
     async fn get_stream(&self, key: &str, options: GetOptions<'_>) -> Result<Option<ObjectStream>> {
         let start = Instant::now();
         let got = match self.inner.get_stream(key, options).await {
@@ -334,7 +334,7 @@ impl Store for LogStore {
         Ok(Some(ObjectStream { body: pieces.boxed(), ..got }))
     }
 
-    /// Each range is a request of its own.
+    /// Each range is a separate request.
     async fn get_ranges(
         &self,
         key: &str,
@@ -363,7 +363,7 @@ impl Store for LogStore {
                 Some(Err(e)) => Err(e),
                 None => Ok(Some(())),
             };
-            // However many requests it took: one line when it ends.
+            // One entry when it ends, however many requests it took.
             self.note(RequestMethod::List, &prefix, None, start, &answer, |()| count);
             answer.err().map(|e| (Err(e), None))
         });
@@ -418,7 +418,7 @@ impl Direct for LogStore {
         let Some(direct) = self.inner.direct() else { return Ok(None) };
         let start = Instant::now();
         match direct.open(key) {
-            // What is in memory is never read: it is there.
+            // Objects in memory are never read.
             Ok(Some(object)) if object.as_bytes().is_none() => {
                 Ok(Some(Box::new(LogObject { object, key: key.to_owned(), store: self.clone() })))
             }
@@ -448,7 +448,7 @@ impl Direct for LogStore {
     }
 }
 
-/// Notes every read of an open object.
+/// Logs every read of an open object.
 struct LogObject {
     object: Box<dyn DirectObject>,
     key: String,

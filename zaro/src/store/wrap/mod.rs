@@ -1,9 +1,9 @@
-//! Stores around stores.
+//! Wrapper stores: caching, coalescing, retries, limits, logging.
 //!
-//! Each wrapper does one thing and passes the rest on, so they combine freely. A remote store comes from
-//! [`open_store`](crate::open::open_store) as `cache(gather(coalesce(retry(limit(log(store))))))`: what is held is not
-//! asked for again, what is asked for is joined, across callers and for each, each joined request is repeated for
-//! itself, waits its turn at its host, and every try shows in the log. Around all of it is what opens it anew in a forked child.
+//! Each wrapper does one thing and forwards the rest, so they combine freely. [`open_store`](crate::open::open_store)
+//! returns a remote store as `cache(gather(coalesce(retry(limit(log(store))))))`: cached bytes are not requested again,
+//! ranges are joined across callers and per call, each joined request is retried separately, waits for a slot of its
+//! host, and every attempt is logged. Around all of it, a wrapper reopens the store in a forked child.
 
 pub(crate) mod cache;
 pub(crate) mod coalesce;

@@ -1,4 +1,4 @@
-//! A store rooted at a prefix of another.
+//! A wrapper for the part of a store below a prefix.
 
 use std::fmt;
 
@@ -33,7 +33,7 @@ impl PrefixStore {
         Ok(join(&self.prefix, key))
     }
 
-    /// The same for what is `""` or a valid key.
+    /// The same for a prefix, which may be `""`.
     fn full_prefix(&self, prefix: &str) -> Result<String> {
         if prefix.is_empty() { Ok(self.prefix.clone()) } else { self.full(prefix) }
     }
@@ -83,7 +83,7 @@ impl Store for PrefixStore {
         let entries = self.inner.list_opts(&full, &ListOptions { after, ..options.clone() });
         let below = move |entry: Entry| match entry.path().get(skip..).map(str::to_owned) {
             Some(rest) => Ok(entry.moved(rest)),
-            None => Err(Error::io("a listing went astray").with_key(entry.path())),
+            None => Err(Error::io("a listing returned a key outside its prefix").with_key(entry.path())),
         };
         entries.map(move |entry| entry.and_then(below)).boxed()
     }
@@ -133,9 +133,9 @@ impl Store for PrefixStore {
 }
 
 impl PrefixStore {
-    /// The way past the async seam of what is inside, which was there when ours was asked for.
+    /// Direct access to the inner store, which was there when ours was requested.
     fn inside(&self) -> Result<&dyn Direct> {
-        self.inner.direct().ok_or_else(|| Error::io("the store is no longer at hand").with_store(&self.inner))
+        self.inner.direct().ok_or_else(|| Error::io("direct access to the store was lost").with_store(&self.inner))
     }
 }
 

@@ -1,4 +1,4 @@
-//! A store that nobody can change through this door.
+//! A wrapper that refuses writes.
 
 use std::fmt;
 
@@ -9,14 +9,14 @@ use crate::error::{Error, Result};
 use crate::store::wrap::forward::forward;
 use crate::store::{Condition, Direct, DirectObject, ObjectMeta, Put, SharedStore, Store, StoreFacts};
 
-/// Reads as `inner` does, and refuses every put and delete with [`NotPermitted`](crate::ErrorKind::NotPermitted).
+/// Reads from `inner`, and refuses every put and delete with [`NotPermitted`](crate::ErrorKind::NotPermitted).
 #[derive(Debug, Clone)]
 pub struct ReadOnlyStore {
     inner: SharedStore,
 }
 
 impl ReadOnlyStore {
-    /// `inner`, safe from changes.
+    /// Protects `inner` from changes.
     #[must_use]
     pub fn new(inner: SharedStore) -> Self {
         Self { inner }
@@ -84,7 +84,7 @@ impl Direct for ReadOnlyStore {
     fn open(&self, key: &str) -> Result<Option<Box<dyn DirectObject>>> {
         match self.inner.direct() {
             Some(direct) => direct.open(key),
-            None => Err(Error::io("the store is no longer at hand").with_store(self)),
+            None => Err(Error::io("direct access to the store was lost").with_store(self)),
         }
     }
 

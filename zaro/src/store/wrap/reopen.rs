@@ -1,4 +1,4 @@
-//! A store that a forked child opens anew.
+//! A wrapper that reopens a store in a forked child process.
 
 use std::fmt;
 use std::ops::Deref;
@@ -13,7 +13,7 @@ use crate::store::fault::copy_of;
 use crate::store::wrap::forward::forward;
 use crate::store::{Entry, GetOptions, ListOptions, Object, ObjectMeta, SharedStore, Store};
 
-/// A remote store whose connections, and what waits for answers on them, are those of one process.
+/// A remote store whose connections and pending requests belong to one process.
 pub(crate) struct ReopenStore {
     inner: Current,
 }
@@ -32,7 +32,7 @@ impl Deref for Current {
 }
 
 impl ReopenStore {
-    /// What `open` opens: now, and once in each forked child that uses it.
+    /// The store returned by `open`: now, and once in each forked child that uses it.
     pub(crate) fn around(
         open: impl Fn() -> Result<SharedStore> + Send + Sync + 'static,
     ) -> Result<SharedStore> {
@@ -66,7 +66,7 @@ impl Store for ReopenStore {
     }
 }
 
-/// What could not be opened again.
+/// A store that could not be reopened.
 #[derive(Debug)]
 struct Unopened {
     name: String,

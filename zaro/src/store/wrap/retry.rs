@@ -1,4 +1,4 @@
-//! Another try for faults that may pass.
+//! A wrapper that retries requests after transient faults.
 
 use std::fmt;
 use std::future::Future;
@@ -22,21 +22,21 @@ use crate::store::{
     SharedStore, Store, StoreExt, changed, each_range,
 };
 
-/// How often a server is asked that has not answered yet.
+/// Maximum number of attempts for a server that never responded.
 const FIRST_ATTEMPTS: u32 = 6;
 
-/// How often and how long to try.
+/// How often and how long to retry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// How often a request is made at most, the first time included; 1 means no second try. `None` leaves it to the
-    /// time, but for a server that has not answered yet, which may not be one: that is asked six times.
+    /// Maximum number of attempts, including the first; 1 means no retry. `None` leaves it to the total time, except
+    /// for a server that never responded and may not exist: that is tried six times.
     pub attempts: Option<u32>,
-    /// The pause before the second try; doubled before each further one. The real pause is a random time between
-    /// half of it and all of it, so that many readers do not come back at once.
+    /// The pause before the second attempt; doubled before each further one. The actual pause is a random time between
+    /// half of it and all of it, so that many readers do not retry at once.
     pub first_pause: Duration,
-    /// No pause grows longer than this, unless the server asks for it.
+    /// The longest pause, unless the server asks for more.
     pub longest_pause: Duration,
-    /// No further try starts later than this after the first.
+    /// No further attempt starts later than this after the first.
     pub total: Duration,
 }
 
@@ -53,21 +53,21 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Every request is made once.
+    /// No retries.
     #[must_use]
     pub fn none() -> Self {
         Self { attempts: Some(1), ..Self::default() }
     }
 
-    /// The pause after the `n`-th failed try (from 1), with chance `0 ..= 255` taken from outside.
+    /// The pause after the `n`-th failed attempt (from 1), with an external random byte.
     fn pause(&self, n: u32, chance: u8) -> Duration {
         let factor = 1u32.checked_shl(n.saturating_sub(1)).unwrap_or(u32::MAX);
         let full = self.first_pause.saturating_mul(factor).min(self.longest_pause);
         (full / 2).saturating_add((full / 2) * u32::from(chance) / 255)
     }
 
-    /// Asks until there is an answer, a fault that will not pass, or no more patience. `met` is whether the server has
-    /// answered once.
+    /// Retries until there is a response, a final error, or no time left. `met` is whether the server has responded
+    /// once.
     pub(crate) async fn persist<T, F: Future<Output = Result<T>> + Send>(
         &self,
         met: &AtomicBool,
@@ -95,7 +95,7 @@ impl RetryPolicy {
         }
     }
 
-    /// How long to wait before another try; `None` if there should be none.
+    /// The pause before the next attempt; `None` if there should be none.
     fn pause_after(&self, error: &Error, tries: u32, start: Instant, met: &AtomicBool) -> Option<Duration> {
         let asked = as_transient(error)?.after().unwrap_or_default();
         let pause = self.pause(tries, chance()).max(asked);
@@ -109,26 +109,25 @@ impl RetryPolicy {
     }
 }
 
-/// Tells whoever subscribes that a request is made once more.
+/// Emits an event that a request is retried.
 fn repeated(error: &Error, tries: u32, pause: Duration) {
     let ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
-    tracing::debug!(target: "zaro::retry", fault = &*redacted(error.message()), tries, pause_ms = ms, "another try");
+    tracing::debug!(target: "zaro::retry", fault = &*redacted(error.message()), tries, pause_ms = ms, "retrying");
 }
 
-/// A random byte. Only spreads requests over time, so any source will do.
+/// A random byte. It only spreads requests over time, so any source will do.
 fn chance() -> u8 {
     let [byte, ..] = RandomState::new().hash_one(0u8).to_le_bytes();
     byte
 }
 
-/// Repeats requests that met a transient fault. Missing keys, refusals and
-/// damaged data are never asked for again.
+/// Retries requests after a transient fault, but never for missing keys, refusals and damaged data.
 ///
-/// Puts and deletes are repeated too, since doing them twice is the same as doing them once. With one exception: a
-/// conditional put whose answer was lost may have taken place, and then its repetition is refused by what it put
-/// itself. So a repetition that is refused looks whether the object is what was put, and if it is, says `Done`.
-/// Should another writer have put the very same bytes meanwhile, that is `Done` as well: fine for chunks and documents,
-/// whose bytes say all there is to say, but not for a counter, which needs the writer's name beside the number.
+/// Puts and deletes are retried too, since they are idempotent. There is one exception: a conditional put whose
+/// response was lost may have succeeded, and then its retry is refused because of its own object. So a refused retry
+/// checks whether the object is what was put, and if so, returns `Done`. If another writer put the very same bytes
+/// meanwhile, that is `Done` as well: fine for chunks and documents, which are determined by their bytes, but not for a
+/// counter, which needs the writer's name beside the number.
 #[derive(Debug, Clone)]
 pub struct RetryStore {
     inner: SharedStore,
@@ -137,7 +136,7 @@ pub struct RetryStore {
 }
 
 impl RetryStore {
-    /// Repeats the requests made of `inner` as `policy` says.
+    /// Retries the requests to `inner` according to `policy`.
     #[must_use]
     pub fn new(inner: SharedStore, policy: RetryPolicy) -> Self {
         Self { inner, policy, met: Arc::default() }
@@ -151,32 +150,32 @@ impl RetryStore {
     }
 }
 
-/// A listing under way.
+/// A listing in progress.
 struct RetriedListing<'a> {
     entries: BoxStream<'a, Result<Entry>>,
     prefix: String,
     options: ListOptions,
-    /// The last entry handed on.
+    /// The last entry returned.
     last: Option<Entry>,
-    /// Whether each entry came after the one before it.
+    /// Whether each entry came after the previous one.
     in_order: bool,
-    /// Since the last entry that was handed on.
+    /// Since the last entry returned.
     tries: u32,
     start: Instant,
 }
 
-/// A body under way.
+/// A body in transit.
 struct Flow {
     store: RetryStore,
     key: String,
-    /// What was asked for, and what is known to come of it.
+    /// The requested range, and the one known to come.
     asked: Option<ByteRange>,
     range: Option<Range<u64>>,
     pin: Option<Pin>,
     max_size: Option<u64>,
     state: ObjectMeta,
     body: Body,
-    /// How many bytes were handed on.
+    /// Bytes returned so far.
     seen: u64,
     /// Since the last of them.
     tries: u32,
@@ -209,19 +208,19 @@ impl Flow {
             self.body = match self.store.inner.get_stream(&self.key, options).await {
                 Ok(Some(got)) => got.body,
                 Ok(None) => return Err(changed().with_key(&self.key).with_store(&self.store)),
-                // It may pass, too.
+                // It may be transient, too.
                 Err(e) => futures::stream::iter([Err(e)]).boxed(),
             };
         }
     }
 
-    /// What is still to come; an error if that cannot be asked for.
+    /// The remaining range; an error if it cannot be requested.
     fn rest(&self) -> Result<Option<ByteRange>, ()> {
         let seen = self.seen;
         if seen == 0 {
             return Ok(self.asked);
         }
-        // What cannot be told apart from other states is not joined.
+        // Without an identifiable state, parts are not joined.
         if self.state.text().is_none() {
             return Err(());
         }
@@ -258,7 +257,7 @@ impl Store for RetryStore {
         self.persist(|| self.inner.get_opts(key, options)).await
     }
 
-    /// Goes on where a body broke off, as long as it is sure that the object is in the same state; else the fault is passed on.
+    /// Resumes an interrupted body if the object is certainly in the same state; otherwise the error is returned.
     async fn get_stream(&self, key: &str, options: GetOptions<'_>) -> Result<Option<ObjectStream>> {
         let Some(first) = self.persist(|| self.inner.get_stream(key, options)).await? else {
             return Ok(None);
@@ -283,7 +282,7 @@ impl Store for RetryStore {
         Ok(Some(ObjectStream { meta, range, body: pieces.boxed() }))
     }
 
-    /// Each range is repeated for itself: one that failed does not repeat the others.
+    /// Each range is retried separately: a failed one does not repeat the others.
     async fn get_ranges(
         &self,
         key: &str,
@@ -297,7 +296,7 @@ impl Store for RetryStore {
         self.persist(|| self.inner.stat(key)).await
     }
 
-    /// Resumes a listing where it broke off, as long as it came in order; else the fault is passed on.
+    /// Resumes an interrupted listing if it came in order; otherwise the error is returned.
     fn list_opts(&self, prefix: &str, options: &ListOptions) -> BoxStream<'_, Result<Entry>> {
         let walk = RetriedListing {
             entries: self.inner.list_opts(prefix, options),

@@ -1,4 +1,4 @@
-//! A store in which a node is made that others are not to see yet.
+//! A wrapper in which a new node is created before it becomes visible to others.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -16,39 +16,39 @@ use crate::store::{
     ObjectStream, Origin, Put, SharedStore, Store, StoreExt as _,
 };
 
-/// What makes a folder a node.
+/// The documents that make a folder a node.
 const DOCUMENTS: [&str; 5] = ["zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"];
 
-/// How many documents are put at once.
+/// How many documents are put concurrently.
 const PUTS_AT_ONCE: usize = 16;
 
-/// A store whose root becomes a node for nobody but who holds this: the documents of the root, and of the nodes below it
-/// if so wished, are kept in memory, and everything else goes straight into the store inside.
+/// A store whose root becomes a node only for its holder: the documents of the root, and optionally of the nodes below
+/// it, are kept in memory, and everything else goes straight to the inner store.
 ///
-/// It begins without documents and without a journal, whatever the store inside has. Who has made the node reads its
-/// documents here and puts them where others see them.
+/// It starts without documents and without a journal, whatever the inner store has. Once the node is complete, its
+/// creator reads the documents here and puts them where others see them.
 #[derive(Debug)]
 pub struct WithholdStore {
     inner: SharedStore,
     held: MemoryStore,
-    /// Whether the documents of nodes below the root are held back, too.
+    /// Whether the documents of nodes below the root are withheld, too.
     all: bool,
 }
 
 impl WithholdStore {
-    /// Around a store whose root is to become a node.
+    /// Wraps a store whose root is to become a node.
     #[must_use]
     pub fn new(inner: SharedStore) -> Self {
         Self { inner, held: MemoryStore::new(), all: false }
     }
 
-    /// The same, with the documents of all nodes below the root until they are [released](Self::release).
+    /// The same, withholding the documents of all nodes below the root until they are [released](Self::release).
     #[must_use]
     pub fn all(inner: SharedStore) -> Self {
         Self { all: true, ..Self::new(inner) }
     }
 
-    /// Puts the documents of nodes below the root where others see them.
+    /// Puts the documents of nodes below the root into the inner store.
     pub async fn release(&self) -> Result<()> {
         let below = self.held.keys("").try_filter(|entry| std::future::ready(entry.key.contains('/')));
         below
@@ -61,13 +61,13 @@ impl WithholdStore {
             .await
     }
 
-    /// Whether a key is held back.
+    /// Whether a key is withheld.
     fn holds(&self, key: &str) -> bool {
         let (folder, name) = key.rsplit_once('/').unwrap_or(("", key));
         key == JOURNAL || DOCUMENTS.contains(&name) && (self.all || folder.is_empty())
     }
 
-    /// Where a key belongs.
+    /// The store of a key.
     fn of(&self, key: &str) -> &dyn Store {
         if self.holds(key) { &self.held } else { &*self.inner }
     }
@@ -75,7 +75,7 @@ impl WithholdStore {
     fn direct_of(&self, key: &str) -> Result<&dyn Direct> {
         self.of(key)
             .direct()
-            .ok_or_else(|| Error::io("the store is no longer at hand").with_store(&self.inner))
+            .ok_or_else(|| Error::io("direct access to the store was lost").with_store(&self.inner))
     }
 }
 
@@ -113,7 +113,7 @@ impl Store for WithholdStore {
         self.of(key).stat(key).await
     }
 
-    /// What is held, which is little, comes among the rest where it belongs.
+    /// Merges the few withheld entries into the listing in order.
     fn list_opts(&self, prefix: &str, options: &ListOptions) -> BoxStream<'_, Result<Entry>> {
         let others = self.inner.list_opts(prefix, options).try_filter(|entry| {
             std::future::ready(matches!(entry, Entry::Prefix(_)) || !self.holds(entry.path()))
@@ -129,7 +129,7 @@ impl Store for WithholdStore {
                 let next = match order {
                     Ordering::Less => others.next().await,
                     Ordering::Greater => held.next().await,
-                    // A folder that both have.
+                    // A folder in both.
                     Ordering::Equal => others.next().await.and(held.next().await),
                 };
                 next.map(|entry| (entry, (others, held)))
@@ -149,10 +149,10 @@ impl Store for WithholdStore {
         self.of(key).delete_unchanged(key, state).await
     }
 
-    /// All but the root: whose place that is, is not known here.
+    /// Except the root: its owner is not known here.
     async fn delete_prefix(&self, prefix: &str) -> Result<()> {
         match prefix {
-            "" => Err(Error::unsupported("what is being made is not deleted as a whole").with_store(self)),
+            "" => Err(Error::unsupported("a node under construction cannot be deleted as a whole").with_store(self)),
             _ => {
                 self.held.delete_prefix(prefix).await?;
                 self.inner.delete_prefix(prefix).await
@@ -163,7 +163,7 @@ impl Store for WithholdStore {
     async fn copy_object(&self, from: &str, to: &str) -> Result<()> {
         match (self.holds(from), self.holds(to)) {
             (false, false) => self.inner.copy_object(from, to).await,
-            _ => Err(Error::unsupported("what is held back is not copied").with_key(from).with_store(self)),
+            _ => Err(Error::unsupported("a withheld document cannot be copied").with_key(from).with_store(self)),
         }
     }
 

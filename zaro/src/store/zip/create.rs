@@ -1,12 +1,12 @@
-//! A new ZIP archive as a store: what is put is appended, and the directory comes last.
+//! Creating ZIP archives: a store that appends each put, and writes the central directory last.
 //!
-//! Entries are stored as they are, since chunks are compressed already, one after another in a temporary file beside
-//! the archive's place. [`Store::finish`] adds the directory and gives the file its name. Without it there is no archive.
+//! Entries are stored uncompressed, since chunks are compressed already, one after another in a temporary file beside
+//! the final archive. [`Store::finish`] adds the directory and renames the file. Without it there is no archive.
 //!
-//! Nothing that was written is taken back: of an entry that is put again or deleted, the bytes stay in the file and
-//! the directory no longer mentions them. Documents, which are small and often put more than once, are therefore
-//! kept in memory until the end: names that end in `.json` or begin with `.z`. Unless the archive is to be written
-//! [in order](Form::in_order), for those who know what they put.
+//! Nothing written is removed: the bytes of an entry that is replaced or deleted stay in the file, but not in the
+//! directory. Documents, which are small and often put more than once, are therefore kept in memory until the end:
+//! names that end in `.json` or begin with `.z`. Except if the archive is to be written [in order](ZipForm::in_order), for
+//! callers that know what they put.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -32,11 +32,11 @@ use crate::store::{
     Site, Store, StoreFacts, check_key, check_prefix, join,
 };
 
-/// Up to this many bytes, an entry is put together in memory and written at once: 1 MiB.
+/// Up to this size, an entry is assembled in memory and written at once: 1 MiB.
 const MAX_JOINED: u64 = 1 << 20;
 
-/// A ZIP archive in the making, as a store that can be written to and read from. Conditions hold among all who share
-/// this store; nobody else sees it before it is finished.
+/// A ZIP archive being created, as a readable and writable store. Conditions hold among all users of this store; nobody
+/// else sees the archive before it is finished.
 pub struct ZipCreateStore {
     path: PathBuf,
     file: Arc<File>,
@@ -45,16 +45,16 @@ pub struct ZipCreateStore {
 }
 
 struct ArchiveState {
-    /// The file under its temporary name; `None` when the archive is finished.
+    /// The temporary file; `None` when the archive is finished.
     temporary: Option<Temporary>,
     entries: BTreeMap<String, StoredEntry>,
-    /// Where the next entry begins.
+    /// Offset of the next entry.
     end: u64,
-    /// How many puts there were.
+    /// Number of puts so far.
     puts: u64,
 }
 
-/// An entry, and the number of the put that brought it, which is its tag.
+/// An entry, and the number of its put, which identifies its state.
 #[derive(Clone)]
 struct StoredEntry {
     content: EntryContent,
@@ -80,25 +80,25 @@ impl StoredEntry {
     }
 }
 
-/// Whether a key is that of a document.
+/// Whether a key is that of a metadata document.
 fn is_document(key: &str) -> bool {
     let name = key.rsplit_once('/').map_or(key, |(_, name)| name);
     name.ends_with(".json") || name.starts_with(".z")
 }
 
 impl ZipCreateStore {
-    /// Begins the archive `path`, which must not exist; the folders it lies in are made.
+    /// Creates the archive `path`, which must not exist, and its parent folders.
     pub fn create(path: impl Into<PathBuf>) -> Result<Self> {
         Self::create_as(path, ZipForm::default())
     }
 
-    /// The same, in a form of its own.
+    /// The same, in the given form.
     pub fn create_as(path: impl Into<PathBuf>, form: ZipForm) -> Result<Self> {
         let path = path.into();
         let place = |e: Error| e.with_store(path.display());
         if path.symlink_metadata().is_ok() {
             return Err(place(Error::not_permitted(
-                "there is something of this name already, and archives can only be made, not changed; delete it first",
+                "the file already exists, and archives can only be created, not changed; delete it first",
             )));
         }
         let folder = folder_of(&path);
@@ -127,7 +127,7 @@ impl ZipCreateStore {
             false => self.append(key, parts)?,
         };
         let mut state = self.lock();
-        // Others may have put while we wrote: then what we wrote is mentioned nowhere.
+        // Others may have put meanwhile: then the bytes just written are not listed.
         if !state.allows(key, when)? {
             return Ok(Put::Refused);
         }
@@ -137,7 +137,7 @@ impl ZipCreateStore {
         Ok(Put::Done)
     }
 
-    /// Writes an entry to a place of its own, so that several can be written at once.
+    /// Writes an entry to its own region, so that several can be written concurrently.
     fn append(&self, key: &str, parts: &[&[u8]]) -> Result<EntryContent> {
         let mut crc = crc32fast::Hasher::new();
         parts.iter().for_each(|part| crc.update(part));
@@ -160,10 +160,10 @@ impl ZipCreateStore {
         Ok(EntryContent::Written { record, start })
     }
 
-    /// Takes the next place in the file for an entry, and says where its data begin.
+    /// Reserves the next region of the file for an entry; returns the offset of its data.
     fn reserve(&self, key: &str, record: &mut Record, header: u64) -> Result<u64> {
         let mut state = self.lock();
-        // No entry may come to lie where the directory is.
+        // No entry may overlap the directory.
         state.allows(key, &Condition::Always)?;
         record.header = state.end;
         let start = record.header.saturating_add(header);
@@ -171,7 +171,7 @@ impl ZipCreateStore {
         Ok(start)
     }
 
-    /// Begins an entry of `size` bytes that come piece by piece. It is in the archive when it is finished.
+    /// Starts an entry of `size` bytes that is written piece by piece. It becomes part of the archive when finished.
     pub fn entry(&self, key: &str, size: u64) -> Result<EntryWriter<'_>> {
         let begin = || {
             check_key(key)?;
@@ -200,7 +200,7 @@ impl ZipCreateStore {
         }
     }
 
-    /// Writes the documents, the directory and the end, all while nobody puts.
+    /// Writes the documents, the directory and the end record; puts wait meanwhile.
     fn close(&self) -> Result<()> {
         let mut state = self.lock();
         if state.temporary.is_none() {
@@ -246,11 +246,11 @@ impl ZipCreateStore {
         }
     }
 
-    /// Gives the archive its name.
+    /// Renames the archive to its final name.
     fn publish(&self, temporary: &mut Temporary) -> Result<()> {
         temporary.publish(&self.path).map_err(|e| match e.kind() {
             std::io::ErrorKind::AlreadyExists => {
-                Error::conflict("somebody else made a file of this name at the same time; it was left alone")
+                Error::conflict("a file of this name was created by somebody else meanwhile; it was left unchanged")
             }
             _ => e.into(),
         })?;
@@ -258,7 +258,7 @@ impl ZipCreateStore {
         Ok(())
     }
 
-    /// Writes everything once more, in an order of its own.
+    /// Rewrites everything in the given arrangement.
     fn arrange(&self, state: &ArchiveState, arrangement: Arrangement) -> Result<Temporary> {
         let (temporary, file) = Temporary::create(folder_of(&self.path))?;
         let root = state.entries.get("zarr.json").map(|held| self.read(held, None)).transpose()?;
@@ -291,7 +291,7 @@ impl ZipCreateStore {
     }
 }
 
-/// An entry of a new archive whose bytes come piece by piece.
+/// An entry of a new archive that is written piece by piece.
 #[derive(Debug)]
 pub struct EntryWriter<'a> {
     store: &'a ZipCreateStore,
@@ -303,12 +303,12 @@ pub struct EntryWriter<'a> {
 }
 
 impl EntryWriter<'_> {
-    /// The next bytes.
+    /// Writes the next bytes.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let place = |e: Error| e.with_key(&self.key).with_store(self.store);
         let after = self.written.saturating_add(u64_of(bytes.len()));
         if after > self.record.size {
-            return Err(place(Error::conflict("there are more bytes than were announced")));
+            return Err(place(Error::conflict("the entry has more bytes than announced")));
         }
         let at = self.start.saturating_add(self.written);
         write_all_at(&self.store.file, bytes, at).map_err(|e| place(e.into()))?;
@@ -317,11 +317,11 @@ impl EntryWriter<'_> {
         Ok(())
     }
 
-    /// Puts the entry into the archive, if all bytes came.
+    /// Adds the entry to the archive, if it is complete.
     pub fn finish(mut self) -> Result<()> {
         let place = |e: Error| e.with_key(&self.key).with_store(self.store);
         if self.written != self.record.size {
-            return Err(place(Error::conflict("there are fewer bytes than were announced")));
+            return Err(place(Error::conflict("the entry has fewer bytes than announced")));
         }
         self.record.crc = self.crc.finalize();
         let local = directory::local_header(&self.key, &self.record, &self.store.form).map_err(place)?;
@@ -338,7 +338,7 @@ impl EntryWriter<'_> {
 }
 
 impl ArchiveState {
-    /// Whether a put may take place.
+    /// Whether a put is allowed.
     fn allows(&self, key: &str, when: &Condition) -> Result<bool> {
         if self.temporary.is_none() {
             return Err(Error::unsupported("the archive is finished and cannot be added to"));
@@ -352,7 +352,7 @@ impl ArchiveState {
     }
 }
 
-/// The folder a file lies in.
+/// The parent folder of a file.
 fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
@@ -471,7 +471,7 @@ impl Direct for ZipCreateStore {
     }
 }
 
-/// An entry of the archive as it was when it was opened.
+/// An entry of the archive as it was when opened.
 struct ExistingEntry {
     held: StoredEntry,
     file: Arc<File>,

@@ -1,4 +1,4 @@
-//! The end record and the central directory of a ZIP: where its entries lie. How they are read, and how written.
+//! Reads and writes the end record and the central directory of a ZIP archive.
 
 use std::sync::OnceLock;
 
@@ -6,8 +6,8 @@ use crate::error::{Error, Result};
 use crate::num::u64_of;
 use crate::store::check_key;
 
-/// What is read from the end first: room for the longest comment, the ZIP64 records, and the directory of a thousand
-/// entries.
+/// How much is read from the end first: enough for the longest comment, the ZIP64 records, and the directory of a
+/// thousand entries.
 pub(super) const TAIL: u64 = 128 << 10;
 
 /// The largest central directory that is read: 512 MiB, some five million entries.
@@ -17,7 +17,7 @@ const END: &[u8] = b"PK\x05\x06";
 const END64: &[u8] = b"PK\x06\x06";
 const LOCATOR64: &[u8] = b"PK\x06\x07";
 const ENTRY: &[u8] = b"PK\x01\x02";
-/// What may stand behind the entries of a directory.
+/// A digital signature, which may follow the directory entries.
 const SIGNATURE: &[u8] = b"PK\x05\x05";
 
 /// The length of a local header without its name and extra fields.
@@ -26,22 +26,22 @@ const LOCAL: u64 = 30;
 /// One file of the archive.
 #[derive(Debug)]
 pub(super) struct ZipEntry {
-    /// Where its local header begins.
+    /// Offset of its local header.
     pub(super) header: u64,
-    /// Where what comes after it begins.
+    /// Offset of what follows it.
     pub(super) end: u64,
-    /// Its stored length.
+    /// Its compressed length.
     pub(super) packed: u64,
-    /// Its real length.
+    /// Its uncompressed length.
     pub(super) size: u64,
     pub(super) crc: u32,
-    /// The length of its name as it stands there, and a checksum of that: its local header must have the same.
+    /// The length of its raw name, and a checksum of that: its local header must match.
     pub(super) name: (u16, u32),
     pub(super) method: u16,
     pub(super) encrypted: bool,
-    /// Whether a record of its sizes may follow its data.
+    /// Whether a data descriptor may follow its data.
     pub(super) trailer: bool,
-    /// Where its data begin, once its local header was read.
+    /// Offset of its data, once its local header was read.
     pub(super) data: OnceLock<u64>,
 }
 
@@ -55,8 +55,7 @@ impl ZipEntry {
 /// Names and entries.
 pub(super) type Entries = Vec<(Box<str>, ZipEntry)>;
 
-/// Where the central directory lies, and by how much all offsets are shifted because something stands before the
-/// archive.
+/// Where the central directory is, and the shift of all offsets if something precedes the archive.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct DirectoryLocation {
     pub(super) start: u64,
@@ -65,7 +64,7 @@ pub(super) struct DirectoryLocation {
     count: u64,
     /// Whether there is a ZIP64 end record.
     pub(super) zip64: bool,
-    /// What stands behind the end record.
+    /// The archive comment.
     pub(super) comment: Vec<u8>,
 }
 
@@ -89,7 +88,7 @@ fn is_at(b: &[u8], at: usize, word: &[u8]) -> bool {
     b.get(at..).is_some_and(|rest| rest.starts_with(word))
 }
 
-/// Finds the central directory by the last bytes of an archive of `size` bytes.
+/// Locates the central directory from the last bytes of an archive of `size` bytes.
 pub(super) fn locate(tail: &[u8], size: u64) -> Result<DirectoryLocation> {
     let base = size.saturating_sub(u64_of(tail.len()));
     let ends = |exact: bool| {
@@ -115,7 +114,7 @@ pub(super) fn locate(tail: &[u8], size: u64) -> Result<DirectoryLocation> {
     let comment = comment.get(..comment_length).unwrap_or_default().to_vec();
     let mut found = short();
     if let Some(locator) = end.checked_sub(20).filter(|&at| is_at(tail, at, LOCATOR64)) {
-        // Where the locator says, or right before it if something stands before the archive.
+        // Where the locator says, or right before it if something precedes the archive.
         let said = u64_at(tail, locator.saturating_add(8)).and_then(|o| o.checked_sub(base));
         let said = said.and_then(|o| usize::try_from(o).ok());
         let near = locator.checked_sub(56);
@@ -136,13 +135,13 @@ pub(super) fn locate(tail: &[u8], size: u64) -> Result<DirectoryLocation> {
     let shift = start.and_then(|s| s.checked_sub(offset));
     match (start, shift) {
         (Some(start), Some(shift)) => Ok(DirectoryLocation { start, length, shift, count, zip64, comment }),
-        _ => Err(damaged("its end record points outside")),
+        _ => Err(damaged("its end record points outside the file")),
     }
 }
 
-/// Reads the central directory: names and entries, sorted by name, and apart from them the entries whose names are no
-/// keys. Of several entries of one name the last counts, as it does for the tools that append to archives. Folders are
-/// left out.
+/// Reads the central directory: names and entries, sorted by name, and separately the entries whose names are not valid
+/// keys. Of several entries with one name the last counts, as for the tools that append to archives. Folders are left
+/// out.
 pub(super) fn read(bytes: &[u8], location: &DirectoryLocation) -> Result<(Entries, Entries)> {
     let mut out = Entries::new();
     let mut strange = Entries::new();
@@ -156,7 +155,7 @@ pub(super) fn read(bytes: &[u8], location: &DirectoryLocation) -> Result<(Entrie
         starts.push(entry.header);
         match name {
             Ok(name) => out.push((name, entry)),
-            // Folders have entries of their own in many archives.
+            // Many archives have entries for folders.
             Err(name) if entry.size == 0 && name.strip_suffix('/').is_some_and(|n| check_key(n).is_ok()) => {}
             Err(name) => strange.push((name.into(), entry)),
         }
@@ -166,7 +165,7 @@ pub(super) fn read(bytes: &[u8], location: &DirectoryLocation) -> Result<(Entrie
     if !(rest.is_empty() || is_at(rest, 0, SIGNATURE)) {
         return Err(damaged("its directory is cut off"));
     }
-    // The count of old archives is kept in 16 bits.
+    // Old archives have a 16-bit count.
     if left & 0xFFFF != 0 {
         return Err(damaged("its directory has fewer entries than its end record says"));
     }
@@ -176,7 +175,7 @@ pub(super) fn read(bytes: &[u8], location: &DirectoryLocation) -> Result<(Entrie
         entry.end = starts.get(next).copied().unwrap_or(location.start);
     }
     out.sort_by(|a, b| a.0.cmp(&b.0));
-    // `sort_by` keeps the order of equals, so the last of a run is the last written.
+    // The sort is stable, so the last of a run is the last written.
     out.dedup_by(|later, kept| {
         let same = later.0 == kept.0;
         if same {
@@ -187,7 +186,7 @@ pub(super) fn read(bytes: &[u8], location: &DirectoryLocation) -> Result<(Entrie
     Ok((out, strange))
 }
 
-/// One record: its name, an error if that cannot be a key, the entry, and how long the record is.
+/// One record: its name (an error if not a valid key), the entry, and the length of the record.
 fn record(
     rest: &[u8],
     location: &DirectoryLocation,
@@ -218,7 +217,7 @@ fn record(
         extra = extra.get(4usize.checked_add(usize::from(n))?..)?;
     }
     let header = header.checked_add(location.shift)?;
-    // A local header has at least 30 bytes, and all data lie before the directory.
+    // A local header has at least 30 bytes, and all data precedes the directory.
     if header.checked_add(30)?.checked_add(packed)? > location.start {
         return None;
     }
@@ -244,7 +243,7 @@ fn record(
     Some((name, entry, length))
 }
 
-/// What the directory says of an entry that is stored as it is.
+/// The directory record of an uncompressed entry.
 #[derive(Debug, Clone)]
 pub(super) struct Record {
     pub(super) header: u64,
@@ -255,32 +254,30 @@ pub(super) struct Record {
 /// How an archive is written.
 #[derive(Debug, Clone, Default)]
 pub struct ZipForm {
-    /// Every size and offset is kept in 64 bits, also those that would fit into fewer.
+    /// Write every size and offset in 64 bits, also those that would fit into fewer.
     pub zip64: bool,
     /// The comment of the archive.
     pub comment: String,
-    /// Entries lie in the file, and are listed, in the order in which they were put. Otherwise documents, which are
-    /// often put more than once, come last, and the list is sorted by name.
+    /// Write and list entries in the order in which they were put. Otherwise documents, which are often put more than
+    /// once, come last, and the list is sorted by name.
     pub in_order: bool,
-    /// How the entries lie in the file in the end, whatever the order in which they were put; all are written once more
-    /// for it.
+    /// The final order of the entries, independent of the order in which they were put; all are rewritten for it.
     pub arranged: Option<Arrangement>,
 }
 
-/// The order of the entries of an archive, and its comment, which are settled when all are there.
+/// The order of the entries of an archive, and its comment, determined when all entries are there.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrangement {
-    /// Where an entry comes: the least first, and those of one number by name.
+    /// The sort position of an entry; entries with the same one are sorted by name.
     pub place: fn(&str) -> usize,
-    /// The comment, from the document `zarr.json` at the top of the archive.
+    /// The comment, from the document `zarr.json` at the root of the archive.
     pub comment: fn(Option<&[u8]>) -> String,
 }
 
-/// What stands in a field of 32 bits if the number is found in the ZIP64 extra field.
+/// The value of a 32-bit field whose number is in the ZIP64 extra field.
 const LONG: u32 = u32::MAX;
 
-/// A number for a field of 32 bits; those that do not fit, or all if they `always` do, go to `extra` in the order in
-/// which they come.
+/// A number for a 32-bit field; numbers that do not fit, or all of them with `always`, are appended to `extra`.
 fn short(n: u64, extra: &mut Vec<u8>, always: bool) -> [u8; 4] {
     match u32::try_from(n) {
         Ok(n) if n != LONG && !always => n.to_le_bytes(),
@@ -291,7 +288,7 @@ fn short(n: u64, extra: &mut Vec<u8>, always: bool) -> [u8; 4] {
     }
 }
 
-/// The extra field with the numbers that did not fit; nothing if all did.
+/// The ZIP64 extra field with the numbers that did not fit; empty if all did.
 fn zip64(numbers: &[u8]) -> Result<Vec<u8>> {
     if numbers.is_empty() {
         return Ok(Vec::new());
@@ -306,8 +303,8 @@ fn length16(bytes: &[u8]) -> Result<[u8; 2]> {
     }
 }
 
-/// The fields that local header and directory share: version, flags (names are UTF-8), method, time, checksum, sizes,
-/// length of the name. Every time is the first of 1980, so that the same content gives the same archive.
+/// The fields common to the local header and the directory: version, flags (names are UTF-8), method, time, checksum,
+/// sizes, length of the name. All times are 1980-01-01, so that the same content gives the same archive.
 fn shared(name: &str, record: &Record, sizes: [[u8; 4]; 2], long: bool) -> Result<Vec<u8>> {
     let version: u16 = if long { 45 } else { 20 };
     let [packed, size] = sizes;
@@ -324,7 +321,7 @@ fn shared(name: &str, record: &Record, sizes: [[u8; 4]; 2], long: bool) -> Resul
     .concat())
 }
 
-/// What stands before the data of an entry.
+/// The local header of an entry.
 pub(super) fn local_header(name: &str, record: &Record, form: &ZipForm) -> Result<Vec<u8>> {
     let mut long = Vec::new();
     let sizes = [(); 2].map(|()| short(record.size, &mut long, form.zip64));
@@ -333,7 +330,7 @@ pub(super) fn local_header(name: &str, record: &Record, form: &ZipForm) -> Resul
     Ok([b"PK\x03\x04".as_slice(), &fields, &length16(&extra)?, name.as_bytes(), &extra].concat())
 }
 
-/// The central directory and the end records of an archive whose directory begins at `start`.
+/// The central directory and the end records of an archive whose directory starts at `start`.
 pub(super) fn write(entries: &[(&str, Record)], start: u64, form: &ZipForm) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     let count = u64_of(entries.len());
@@ -342,7 +339,7 @@ pub(super) fn write(entries: &[(&str, Record)], start: u64, form: &ZipForm) -> R
         let sizes = [(); 2].map(|()| short(record.size, &mut long, form.zip64));
         let header = short(record.header, &mut long, form.zip64);
         let extra = zip64(&long)?;
-        // Made on Unix, a plain file that all may read.
+        // Made on Unix, a regular file readable by all.
         out.extend_from_slice(&[ENTRY, &[45, 3]].concat());
         out.extend_from_slice(&shared(name, record, sizes, !extra.is_empty())?);
         out.extend_from_slice(&length16(&extra)?);

@@ -1,10 +1,10 @@
-//! The entries of a ZIP archive, which itself is an object of any other store.
+//! A ZIP archive, which itself is an object of another store, as a read-only store.
 //!
-//! Opening reads the end of the archive and, if it is longer than that, the central directory: two or three requests
-//! however large the archive is. Reading an entry is one request. A range of an entry that is stored as it is (the
-//! usual way for Zarr) reads only that range. Whole entries are held against their checksum.
+//! Opening reads the end of the archive and, if it is longer than that, the central directory: two or three requests,
+//! however large the archive is. Reading an entry is one request. A range of an uncompressed entry (usual for Zarr)
+//! reads only that range. Whole entries are verified by their checksum.
 //!
-//! An archive that exists is never changed; [`create`] makes new ones.
+//! An existing archive is never changed; [`create`] makes new ones.
 
 pub(crate) mod create;
 mod directory;
@@ -28,22 +28,23 @@ use super::{
 use crate::error::{Error, ErrorKind, Result};
 use crate::num::{u64_of, usize_of};
 
-/// The largest compressed entry that is unpacked: 1 GiB of content.
+/// The largest compressed entry that is decompressed: 1 GiB of content.
 pub(crate) const MAX_INFLATED: u64 = 1 << 30;
 
-/// An unpacked entry up to this size is kept until another is read, so that ranges of it do not unpack it each time.
+/// A decompressed entry up to this size is kept until another is read, so that ranges of it do not decompress it each
+/// time.
 const MAX_KEPT: u64 = 64 << 20;
 
-/// No deflate stream holds more than this many bytes of content in one byte.
+/// The maximum compression ratio of deflate.
 const MAX_RATIO: u64 = 1032;
 
-/// How many bytes of extra fields a local header is expected to have at most, to read it with its data in one go.
+/// The expected maximum length of the extra fields of a local header, to read it with its data in one request.
 const EXTRA: u64 = 64;
 
-/// How many local headers are asked for at once.
+/// How many local headers are read concurrently.
 const NAMES_AT_ONCE: usize = 1000;
 
-/// What makes a folder a Zarr.
+/// The documents that make a folder a Zarr.
 const DOCUMENTS: [&str; 5] = ["zarr.json", ".zarray", ".zgroup", ".zmetadata", ".zattrs"];
 
 fn the_only<T>(mut items: impl Iterator<Item = T>) -> Option<T> {
@@ -59,7 +60,7 @@ pub struct ArchiveEntry<'a> {
     pub size: u64,
     /// The checksum of its content.
     pub crc: u32,
-    /// Whether it is stored as it is, not compressed.
+    /// Whether it is stored uncompressed.
     pub stored: bool,
 }
 
@@ -67,22 +68,22 @@ pub struct ArchiveEntry<'a> {
 pub struct ZipStore {
     inner: SharedStore,
     key: String,
-    /// The state of the archive that its directory is of: everything else is asked of the same one.
+    /// The state of the archive when its directory was read: everything else must be of the same state.
     state: ObjectMeta,
     entries: Entries,
-    /// What stands behind everything else.
+    /// The archive comment.
     comment: Vec<u8>,
     zip64: bool,
-    /// Entries whose names are no keys.
+    /// Entries whose names are not valid keys.
     strange: Entries,
-    /// The archive itself, when its bytes are at hand.
+    /// The archive file, if it is local.
     file: Option<Arc<dyn DirectObject>>,
-    /// The last entry unpacked, by its place among the entries.
+    /// The last decompressed entry, by its index.
     kept: Mutex<Option<(u64, Bytes)>>,
 }
 
 impl ZipStore {
-    /// Opens the archive behind `key` of `inner`; `None` if there is no such key.
+    /// Opens the archive behind `key` of `inner`; `None` if the key does not exist.
     pub async fn open(inner: SharedStore, key: &str) -> Result<Option<Self>> {
         let opened = Self::read(&inner, key).await;
         let opened = match opened {
@@ -98,7 +99,7 @@ impl ZipStore {
         let DirectoryLocation { comment, zip64, .. } = location;
         let (key, kept) = (key.to_owned(), Mutex::default());
         let archive = Self { inner, key, state, entries, comment, zip64, strange, file, kept };
-        // A damaged name that is no key any more would make a chunk a missing one.
+        // A damaged name that is not a valid key would make a chunk seem missing.
         archive.check_names(&archive.strange).await?;
         Ok(Some(archive))
     }
@@ -109,18 +110,18 @@ impl ZipStore {
         &self.comment
     }
 
-    /// Whether the archive is of the format ZIP64.
+    /// Whether the archive is in ZIP64 format.
     #[must_use]
     pub fn is_zip64(&self) -> bool {
         self.zip64
     }
 
-    /// Names of entries that cannot be keys, such as `../a`, and are left out. Folders are not among them.
+    /// Names of entries that are not valid keys, such as `../a`, and are left out. Folders are not included.
     pub fn strange_names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.strange.iter().map(|(name, _)| &**name)
     }
 
-    /// What is known of the entries, in the order in which they lie in the archive.
+    /// The entries, in the order of their data in the archive.
     #[must_use]
     pub fn entries(&self) -> Vec<ArchiveEntry<'_>> {
         let mut all: Vec<(u64, ArchiveEntry<'_>)> = self
@@ -163,7 +164,7 @@ impl ZipStore {
         let location = directory::locate(&tail, size)?;
         if location.length > MAX_DIRECTORY {
             return Err(Error::unsupported(format!(
-                "the archive's directory has {} bytes; up to {MAX_DIRECTORY} are read",
+                "the archive's directory has {} bytes; the limit is {MAX_DIRECTORY}",
                 location.length
             )));
         }
@@ -183,10 +184,9 @@ impl ZipStore {
         Ok(Some(OpenedArchive { entries: directory::read(&bytes, &location)?, location, file, state: meta }))
     }
 
-    /// The one folder that the archive was made of, if that is so: the only one, or else the only one that is a Zarr.
+    /// The single top-level folder of the archive, if any: the only one, or else the only one that is a Zarr.
     ///
-    /// What systems and people add beside it does not count: `__MACOSX`, hidden folders, files that are no metadata of
-    /// a Zarr.
+    /// Other additions are ignored: `__MACOSX`, hidden folders, files that are not Zarr metadata.
     #[must_use]
     pub fn common_folder(&self) -> Option<&str> {
         let mut folders: BTreeMap<&str, bool> = BTreeMap::new();
@@ -218,20 +218,20 @@ impl ZipStore {
         };
         if !fits {
             return Err(Error::invalid(format!(
-                "the archive says that {} bytes hold {} bytes, which cannot be",
+                "the archive claims that {} bytes decompress to {} bytes, which is impossible",
                 entry.packed, entry.size
             )));
         }
         if entry.method == 8 && entry.size > MAX_INFLATED {
             return Err(Error::unsupported(format!(
-                "the entry unpacks to {} bytes; up to {MAX_INFLATED} are unpacked",
+                "the entry decompresses to {} bytes; the limit is {MAX_INFLATED}",
                 entry.size
             )));
         }
         Ok(Some((u64_of(place), entry)))
     }
 
-    /// What tells the state of the archive from others; nothing where that is not known.
+    /// A text that identifies the state of the archive; empty where unknown.
     async fn archive_state(&self) -> Result<String> {
         match self.inner.state(&self.key).await {
             Ok(state) => Ok(state.unwrap_or_default()),
@@ -240,7 +240,7 @@ impl ZipStore {
         }
     }
 
-    /// Some bytes of the archive.
+    /// Byte ranges of the archive.
     async fn archive(&self, ranges: &[(u64, u64)]) -> Result<Vec<Bytes>> {
         let spans: Vec<_> = ranges.iter().map(|&(offset, length)| ByteRange::span(offset, length)).collect();
         let parts = match spans.as_slice() {
@@ -250,10 +250,10 @@ impl ZipStore {
             }
             all => self.inner.get_ranges(&self.key, all, Some(&self.state)).await?.map(|(parts, _)| parts),
         };
-        parts.ok_or_else(|| Error::io("the archive is gone"))
+        parts.ok_or_else(|| Error::io("the archive no longer exists"))
     }
 
-    /// Where the data of an entry begin, by its local header, which must be of the same name.
+    /// Offset of the data of an entry, from its local header, which must have the same name.
     fn data_start(entry: &ZipEntry, local: &[u8]) -> Result<u64> {
         let lengths = u32_at(local, 26).filter(|_| local.starts_with(b"PK\x03\x04"));
         let (length, mark) = entry.name;
@@ -262,7 +262,7 @@ impl ZipStore {
         if lengths.is_some_and(|n| n & 0xFFFF != u32::from(length) || name.map(crc32fast::hash) != Some(mark))
         {
             return Err(Error::invalid(
-                "the archive's directory has another name for the entry than its header",
+                "the entry's names in the archive's directory and its local header differ",
             ));
         }
         let start =
@@ -273,7 +273,7 @@ impl ZipStore {
         }
     }
 
-    /// Fails if one of these entries, as far as they were not read yet, has another name in its local header.
+    /// Fails if one of these entries, unless already read, has another name in its local header.
     async fn check_names(&self, entries: &[(Box<str>, ZipEntry)]) -> Result<()> {
         let unread: Vec<_> = entries.iter().filter(|(_, e)| e.data.get().is_none()).collect();
         for some in unread.chunks(NAMES_AT_ONCE) {
@@ -289,7 +289,7 @@ impl ZipStore {
         Ok(())
     }
 
-    /// All stored bytes of an entry, in one request where its header is of the usual length.
+    /// All stored bytes of an entry, in one request if its header has the usual length.
     async fn packed(&self, entry: &ZipEntry) -> Result<Bytes> {
         if let Some(&start) = entry.data.get() {
             return Ok(self.archive(&[(start, entry.packed)]).await?.pop().unwrap_or_default());
@@ -307,7 +307,8 @@ impl ZipStore {
         }
     }
 
-    /// A part of a stored entry. Where its data begin is guessed from where they end, and checked in the same round.
+    /// A range of an uncompressed entry. The offset of its data is guessed from its end, and verified in the same round
+    /// trip.
     async fn part(&self, entry: &ZipEntry, offset: u64, length: u64) -> Result<Bytes> {
         let at = |start: u64| (start.saturating_add(offset), length);
         if let Some(&start) = entry.data.get() {
@@ -329,7 +330,7 @@ impl ZipStore {
         kept.as_ref().filter(|(p, _)| *p == place).map(|(_, bytes)| bytes.clone())
     }
 
-    /// The content of an entry from its stored bytes, checked.
+    /// The verified content of an entry from its stored bytes.
     fn unpack(&self, place: u64, entry: &ZipEntry, packed: Bytes) -> Result<Bytes> {
         let content = match entry.method {
             0 => packed,
@@ -337,10 +338,10 @@ impl ZipStore {
                 let mut out = vec![0; usize_of(entry.size)?];
                 let n = libdeflater::Decompressor::new()
                     .deflate_decompress(&packed, &mut out)
-                    .map_err(|e| Error::invalid("the entry does not unpack").with_source(e))?;
+                    .map_err(|e| Error::invalid("the entry cannot be decompressed").with_source(e))?;
                 if n != out.len() {
                     return Err(Error::invalid(format!(
-                        "the entry unpacks to {n}, not {} bytes",
+                        "the entry decompresses to {n}, not {} bytes",
                         entry.size
                     )));
                 }
@@ -374,7 +375,7 @@ impl ZipStore {
         slice(&content, range).map(Some)
     }
 
-    /// Where the data of an entry begin.
+    /// Offset of the data of an entry.
     async fn start_of(&self, entry: &ZipEntry) -> Result<u64> {
         if let Some(&start) = entry.data.get() {
             return Ok(start);
@@ -386,7 +387,7 @@ impl ZipStore {
         Self::data_start(entry, &local)
     }
 
-    /// A stored entry is a range of the archive; what is compressed is unpacked as a whole.
+    /// An uncompressed entry is a range of the archive; a compressed one is decompressed as a whole.
     async fn stream(&self, key: &str, options: GetOptions<'_>) -> Result<Option<ObjectStream>> {
         options.refuse_pin()?;
         let Some((_, entry)) = self.find(key)? else { return Ok(None) };
@@ -403,7 +404,7 @@ impl ZipStore {
             None => {
                 let ask = GetOptions::range(Some(ByteRange::span(from, length))).of_state(&self.state);
                 let got = self.inner.get_stream(&self.key, ask).await?;
-                got.ok_or_else(|| Error::io("the archive is gone"))?.body
+                got.ok_or_else(|| Error::io("the archive no longer exists"))?.body
             }
         };
         if length == entry.size {
@@ -443,35 +444,35 @@ impl ZipStore {
     }
 }
 
-/// Some bytes of an archive at hand.
+/// Bytes of a local archive.
 fn part_of(file: &Arc<dyn DirectObject>, offset: u64, length: u64) -> Result<Bytes> {
     let mut buf = vec![0; usize_of(length)?];
     file.read_at(offset, &mut buf)?;
     Ok(buf.into())
 }
 
-/// What opening an archive finds.
+/// The result of opening an archive.
 struct OpenedArchive {
-    /// The entries, and the names of those that cannot be keys.
+    /// The entries, and those whose names are not valid keys.
     entries: (Entries, Entries),
     location: DirectoryLocation,
     file: Option<Arc<dyn DirectObject>>,
     state: ObjectMeta,
 }
 
-/// What is known of an entry, in an archive of this state.
+/// Metadata of an entry, in an archive of this state.
 fn entry_meta(archive: &str, entry: &ZipEntry) -> ObjectMeta {
     let etag = format!("{:08x} {} {} {archive}", entry.crc, entry.size, entry.header);
     ObjectMeta::of_text(Some(etag), Some(entry.size))
 }
 
-/// Holds content against the checksum of its entry.
+/// Verifies content by the checksum of its entry.
 fn check(entry: &ZipEntry, content: &[u8]) -> Result<()> {
     check_crc(entry.crc, crc32fast::hash(content))
 }
 
 fn check_crc(wanted: u32, found: u32) -> Result<()> {
-    if found == wanted { Ok(()) } else { Err(Error::invalid("the entry's checksum differs")) }
+    if found == wanted { Ok(()) } else { Err(Error::invalid("the entry's checksum does not match")) }
 }
 
 impl fmt::Display for ZipStore {
@@ -508,7 +509,7 @@ impl Store for ZipStore {
         Ok(opened.map(|opened| opened.at(key, self)))
     }
 
-    /// All of the state that the archive's directory is of.
+    /// All in the state in which the archive's directory was read.
     async fn get_ranges(
         &self,
         key: &str,
@@ -517,7 +518,7 @@ impl Store for ZipStore {
     ) -> Result<Option<(Vec<Bytes>, ObjectMeta)>> {
         let place = |e: Error| e.with_key(key).with_store(self);
         let Some((_, entry)) = self.find(key).map_err(place)? else { return Ok(None) };
-        // With its start known, ranges of a stored entry are ranges of the archive, which may join them.
+        // With its offset known, ranges of an uncompressed entry are ranges of the archive, which may coalesce them.
         if let (0, Some(&start)) = (entry.method, entry.data.get()) {
             let spans = ranges.iter().map(|r| {
                 let (offset, length) = r.resolve(entry.size)?;
@@ -532,7 +533,7 @@ impl Store for ZipStore {
             };
         }
         let mut out = Vec::with_capacity(ranges.len());
-        // The first range finds out where the entry begins, or unpacks it; then all is known.
+        // The first range finds the offset of the entry, or decompresses it; then all is known.
         if let Some((first, rest)) = ranges.split_first() {
             let Some(part) = self.get(key, Some(*first)).await? else { return Ok(None) };
             out.push(part);
@@ -591,7 +592,7 @@ impl Store for ZipStore {
         StoreFacts { is_writable: false, ..self.inner.facts() }
     }
 
-    /// Entries that nobody asked for may be those that were asked for in vain, under damaged names.
+    /// Entries that were never read may be those that were missed, under damaged names.
     async fn finish(&self) -> Result<()> {
         self.check_names(&self.entries).await
     }
@@ -610,7 +611,7 @@ impl Direct for ZipStore {
     }
 }
 
-/// A stored entry of an archive at hand.
+/// An uncompressed entry of a local archive.
 struct StoredWindow {
     file: Arc<dyn DirectObject>,
     start: u64,
@@ -645,7 +646,7 @@ impl DirectObject for StoredWindow {
     }
 }
 
-/// A compressed entry, unpacked.
+/// A decompressed entry.
 struct UnpackedEntry(Bytes);
 
 impl DirectObject for UnpackedEntry {

@@ -1,4 +1,5 @@
-//! Files on any system, by the standard library alone. Untested but for the tests below, which run on Unix.
+//! File operations on any system, with the standard library only. Untested except for the tests below, which run on
+//! Unix.
 
 use std::fs::{File, Metadata};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -7,7 +8,7 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Held by whoever moves the position of a file and then uses it.
+/// Held while moving the position of a file and then using it.
 fn position() -> MutexGuard<'static, ()> {
     static POSITION: Mutex<()> = Mutex::new(());
     POSITION.lock().unwrap_or_else(PoisonError::into_inner)
@@ -25,12 +26,12 @@ pub(crate) fn write_all_at(mut file: &File, buf: &[u8], offset: u64) -> Result<(
     file.write_all(buf)
 }
 
-/// Some systems refuse to open a folder, for reasons that say nothing.
+/// Some systems refuse to open a folder with an unspecific error.
 pub(crate) fn open(path: &Path) -> Result<File> {
     if path.is_dir() { Err(IoKind::IsADirectory.into()) } else { File::open(path) }
 }
 
-/// Who may see a file is left to the folder it lies in.
+/// Permissions are inherited from the parent folder.
 pub(crate) fn create_new(path: &Path, _private: bool) -> Result<File> {
     File::options().read(true).write(true).create_new(true).open(path)
 }
@@ -46,18 +47,18 @@ pub(crate) fn open_lock(path: &Path) -> Result<File> {
     File::options().write(true).open(path)
 }
 
-/// It cannot be told, so nothing is.
+/// Not known here, so always `false`.
 pub(crate) fn is_ours(_: &Metadata) -> bool {
     false
 }
 
-/// When it was made: another file in its place was made at another time.
+/// The creation time: another file in its place has another one.
 pub(crate) fn file_id(meta: &Metadata) -> [u64; 2] {
     let (seconds, nanos) = meta.created().map_or((0, 0), since_1970);
     [seconds.unsigned_abs(), nanos.unsigned_abs()]
 }
 
-/// A number for the path without links.
+/// A hash of the path with symlinks resolved.
 pub(crate) fn id_at(path: &Path) -> Result<[u64; 2]> {
     let mut hasher = DefaultHasher::new();
     path.canonicalize()?.hash(&mut hasher);
@@ -75,7 +76,7 @@ pub(crate) fn modified(meta: &Metadata) -> (i64, i64) {
     meta.modified().map_or((0, 0), since_1970)
 }
 
-/// Not known: whoever needs it has to read the file.
+/// Not known: the caller has to read the file.
 pub(crate) fn changed(_: &Metadata) -> Option<(i64, i64)> {
     None
 }
@@ -117,7 +118,7 @@ pub(crate) fn cannot_rename(e: &IoError) -> bool {
     )
 }
 
-/// A folder that is there. Without locks, what others must not come between is refused.
+/// An existing folder. Without locks, operations that need one are refused.
 #[derive(Debug)]
 pub(crate) struct Folder;
 
@@ -138,7 +139,7 @@ impl Folder {
     }
 }
 
-/// Both halves do the same where both can.
+/// Both halves behave the same where both work.
 #[cfg(test)]
 #[cfg(unix)]
 mod tests {

@@ -1,42 +1,42 @@
-//! Files on Unix.
+//! File operations on Unix.
 
 use std::fs::{DirBuilder, File, Metadata};
 use std::io::{Error as IoError, ErrorKind as IoKind, Result};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Fills `buf` from `offset` on, whatever others do with the file meanwhile.
+/// Fills `buf` from `offset` on, independently of other users of the file.
 pub(crate) fn read_exact_at(file: &File, buf: &mut [u8], offset: u64) -> Result<()> {
     file.read_exact_at(buf, offset)
 }
 
-/// Writes all of `buf` at `offset`, whatever others do with the file meanwhile.
+/// Writes all of `buf` at `offset`, independently of other users of the file.
 pub(crate) fn write_all_at(file: &File, buf: &[u8], offset: u64) -> Result<()> {
     file.write_all_at(buf, offset)
 }
 
-/// Opens a file. A pipe in its place must not make us wait for a writer.
+/// Opens a file; a named pipe in its place does not block.
 pub(crate) fn open(path: &Path) -> Result<File> {
     File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)
 }
 
-/// Makes a file that is not there yet, for its owner alone or for whom the process lets (`umask`).
+/// Creates a new file, readable by its owner alone or as the `umask` allows.
 pub(crate) fn create_new(path: &Path, private: bool) -> Result<File> {
     let mode = if private { 0o600 } else { 0o666 };
     File::options().read(true).write(true).create_new(true).mode(mode).open(path)
 }
 
-/// Makes a folder that is not there yet, for its owner alone.
+/// Creates a new folder for its owner alone.
 pub(crate) fn create_private_folder(path: &Path) -> Result<()> {
     DirBuilder::new().mode(0o700).create(path)
 }
 
-/// Opens a file to be locked; a link in its place is an error.
+/// Opens a lock file; a symlink in its place is an error.
 pub(crate) fn open_lock(path: &Path) -> Result<File> {
     File::options().write(true).custom_flags(libc::O_NOFOLLOW).open(path)
 }
 
-/// Whether a file belongs to the user of this process: the one of what it makes. Not if that cannot be told.
+/// Whether a file belongs to the user of this process; `false` if unknown.
 pub(crate) fn is_ours(meta: &Metadata) -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == meta.uid())
 }
@@ -46,7 +46,7 @@ pub(crate) fn file_id(meta: &Metadata) -> [u64; 2] {
     [meta.dev(), meta.ino()]
 }
 
-/// The same of what a path leads to, for folders.
+/// The same for a path, following symlinks.
 pub(crate) fn id_at(path: &Path) -> Result<[u64; 2]> {
     std::fs::metadata(path).map(|meta| file_id(&meta))
 }
@@ -59,28 +59,28 @@ pub(crate) fn is_at(file: &File, path: &Path) -> bool {
     }
 }
 
-/// When the content was changed last: seconds since 1970, and nanoseconds.
+/// Last modification of the content: seconds since 1970, and nanoseconds.
 pub(crate) fn modified(meta: &Metadata) -> (i64, i64) {
     (meta.mtime(), meta.mtime_nsec())
 }
 
-/// When anything was changed last, its times too: who puts those back cannot put back this one.
+/// Last change of content or metadata (ctime), which cannot be set back.
 pub(crate) fn changed(meta: &Metadata) -> Option<(i64, i64)> {
     Some((meta.ctime(), meta.ctime_nsec()))
 }
 
-/// How many bytes there is room for. Some file systems, most of them remote, know no size at all.
+/// Free space in bytes. Some file systems, mostly remote ones, report none.
 pub(crate) fn free_space(path: &Path) -> Option<u64> {
     let found = rustix::fs::statvfs(path).ok()?;
     (found.f_blocks > 0).then(|| found.f_bavail.saturating_mul(found.f_frsize))
 }
 
-/// How many bytes a name has at most, where that is known.
+/// Maximum length of a file name in bytes, where known.
 pub(crate) fn longest_name(path: &Path) -> Option<u64> {
     rustix::fs::statvfs(path).ok().map(|found| found.f_namemax)
 }
 
-/// Gives each of two folders the name of the other, in one step.
+/// Exchanges the names of two folders atomically.
 #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
 pub(crate) fn exchange(one: &Path, other: &Path) -> Result<()> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -101,12 +101,12 @@ pub(crate) fn cannot_exchange(e: &IoError) -> bool {
     e.kind() == IoKind::Unsupported || is_one_of(e, &[libc::EINVAL, libc::ENOSYS, libc::EOPNOTSUPP])
 }
 
-/// Whether an error says that folders cannot be renamed here: a mount point, or a folder above that is not ours.
+/// Whether an error says that folders cannot be renamed here: a mount point, or no permission in the parent.
 pub(crate) fn cannot_rename(e: &IoError) -> bool {
     is_one_of(e, &[libc::EXDEV, libc::EBUSY, libc::EPERM, libc::EACCES, libc::EROFS])
 }
 
-/// An open folder: locked and written to the disk as such.
+/// An open folder, for locking and syncing.
 #[derive(Debug)]
 pub(crate) struct Folder(File);
 
@@ -128,14 +128,14 @@ impl Folder {
         }
     }
 
-    /// Returns when the names in it are on the disk.
+    /// Syncs the names in it to disk.
     pub(crate) fn sync(&self) -> Result<()> {
         self.0.sync_all()
     }
 }
 
-/// A lock on an open folder. Given back in so many words: closing the folder is not enough, since a child that was forked
-/// meanwhile has it open, too, and would wait for itself.
+/// A lock on an open folder. Released explicitly: closing the folder is not enough, since a child forked meanwhile has
+/// it open too and would wait for itself.
 pub(crate) struct Locked<'a>(&'a File);
 
 impl Drop for Locked<'_> {
@@ -144,7 +144,7 @@ impl Drop for Locked<'_> {
     }
 }
 
-/// Whether an error of `flock` says that there are no locks here: NFS answers EBADF for a folder, others the rest.
+/// Whether an error of `flock` means that locks are not supported: NFS answers EBADF for a folder, others the rest.
 fn lockless(e: &IoError) -> bool {
     let codes = [
         libc::EOPNOTSUPP,
