@@ -231,6 +231,6 @@ fn bytes_behind_a_blosc_chunk_are_told_of() {
     std::fs::write(&chunk, longer).unwrap();
     let run = s.zaro(&["validate", "@:/a.zarr", "--data"]);
     let text = String::from_utf8_lossy(&run.out).into_owned();
-    assert!(text.contains("c/0: 3 bytes lie behind the end of the chunk"), "{text}");
+    assert!(text.contains("c/0: 3 trailing bytes after the end of the chunk"), "{text}");
     assert_eq!(run.code, 0, "{text}");
 }
