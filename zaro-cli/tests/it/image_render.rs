@@ -461,7 +461,7 @@ fn what_cannot_be_drawn_says_so() {
     s.group("");
     let run = s.zaro(&["image", "render", "@", "-o", "-"]);
     assert_ne!(run.code, 0);
-    assert!(run.err.contains("no OME-Zarr here"), "{}", run.err);
+    assert!(run.err.contains("not an OME-Zarr"), "{}", run.err);
     image(&s, "", "yx", "uint8", r#","omero":{"channels":[{"active":false}]}"#, &[(&[1, 1], &[9])]);
     let run = s.zaro(&["image", "render", "@", "-o", "-"]);
     assert_eq!(run.code, 0);

@@ -57,7 +57,7 @@ pub(super) fn with_levels(
     levels: &[Made],
     method: Option<(Method, Json)>,
 ) -> Result<Json> {
-    let missing = || Error::invalid("there are no multiscales");
+    let missing = || Error::invalid("the image has no multiscales");
     let which = which(attributes).ok_or_else(missing)?;
     let mut changed = attributes.clone();
     version::edit_ome(&mut changed, |ome| {

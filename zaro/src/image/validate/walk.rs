@@ -100,12 +100,14 @@ pub(super) async fn validate(zarr: &Zarr, path: &str, options: &ImageValidateOpt
     let path = zarr.key_of(path)?;
     let node = zarr.node(&path).await?;
     let NodeMeta::Group(meta) = node.meta else {
-        return Err(Error::invalid("this is an array, not an image; an image is a group with multiscales")
-            .with_node(shown(&path)));
+        return Err(Error::invalid(
+            "this is an array, not an image; open the group with the multiscales instead",
+        )
+        .with_node(shown(&path)));
     };
     if !document::carries(&meta.attributes) && meta.attributes.get("ome").is_none() {
         return Err(Error::invalid(
-            "no OME-Zarr here: the group has no multiscales, plate, well, labels, scene or bioformats2raw.layout",
+            "not an OME-Zarr: the group has no multiscales, plate, well, labels, scene or bioformats2raw.layout",
         )
         .with_node(shown(&path)));
     }
