@@ -113,7 +113,7 @@ fn bad_words_are_refused_before_anything_is_written() {
         (&["--axes", "yx", "--levels", "2", "--chunks", "4"], "dimensions"),
         (&["--axes", "yx", "--levels", "2", "--factors", "2,2,2"], "factors"),
         (&["--axes", "yx", "--levels", "2", "--factors", "0,2"], "greater than 0"),
-        (&["--axes", "yx", "--levels", "2", "--pixel-size", "0,1"], "size of a pixel"),
+        (&["--axes", "yx", "--levels", "2", "--pixel-size", "0,1"], "pixel size"),
         (&["--axes", "yx", "--levels", "2", "--ome-version", "0.4"], "Zarr V2"),
         (&["--axes", "yx", "--levels", "2", "--method", "median"], "invalid value"),
     ] {
