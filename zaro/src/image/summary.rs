@@ -34,7 +34,7 @@ pub struct LevelSummary {
 /// Labels or a mask, with facts from their arrays.
 #[derive(Debug, Clone)]
 pub struct LabelSummary {
-    /// What the documents say.
+    /// Its metadata.
     pub label: LabelImage,
     /// Its levels.
     pub levels: Vec<LevelSummary>,
@@ -43,7 +43,7 @@ pub struct LabelSummary {
 /// A multiscale, with facts from its arrays.
 #[derive(Debug, Clone)]
 pub struct PyramidSummary {
-    /// What the document says.
+    /// Its metadata.
     pub multiscale: Multiscale,
     /// Its levels.
     pub levels: Vec<LevelSummary>,
@@ -52,7 +52,7 @@ pub struct PyramidSummary {
 /// An image.
 #[derive(Debug, Clone)]
 pub struct Summary {
-    /// What the documents say.
+    /// Its metadata.
     pub image: Image,
     /// Its multiscales.
     pub pyramids: Vec<PyramidSummary>,
