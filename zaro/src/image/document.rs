@@ -122,14 +122,14 @@ pub(crate) fn transform(kind: &str, values: &[f64]) -> Json {
     Json::from([("type", kind.into()), (kind, values.into())])
 }
 
-/// A scale, and a translation if it leads anywhere.
+/// A scale, and a translation unless it is zero.
 pub(crate) fn transforms(scale: &[f64], translation: &[f64]) -> Vec<Json> {
     let moves = translation.iter().any(|x| *x != 0.0);
     let moved = moves.then(|| transform("translation", translation));
     std::iter::once(transform("scale", scale)).chain(moved).collect()
 }
 
-/// Transforms one after the other as the one that 0.6 has, from the dataset or the system that `input` names.
+/// Combines transforms into the single one of 0.6, from the dataset or coordinate system that `input` names.
 pub(crate) fn between(steps: Vec<Json>, input: (&str, Json), output: Option<Json>) -> Json {
     let mut one = match steps.as_slice() {
         [] => Json::from([("type", "identity".into())]),
@@ -174,7 +174,7 @@ pub(crate) fn channel(channel: &Channel) -> Json {
     out
 }
 
-/// Six digits.
+/// A colour as six hexadecimal digits.
 #[must_use]
 pub fn hex([r, g, b]: [u8; 3]) -> String {
     format!("{r:02X}{g:02X}{b:02X}")
@@ -183,7 +183,7 @@ pub fn hex([r, g, b]: [u8; 3]) -> String {
 /// `image-label`.
 #[must_use]
 pub(crate) fn image_label(version: ImageVersion, labels: &Labels) -> Json {
-    // The text of 0.5 still asks for a version here; 0.6 has it in one place only.
+    // The specification of 0.5 still requires a version here; 0.6 has it in one place only.
     let mut out = versioned(version, version < ImageVersion::V06);
     if !labels.colors.is_empty() {
         out.set("colors", labels.colors.iter().map(label_color).collect::<Json>());

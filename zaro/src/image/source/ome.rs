@@ -85,7 +85,7 @@ impl XmlAttributes<'_> {
             None => Ok(None),
             Some(text) => match text.trim().parse() {
                 Ok(n) => Ok(Some(n)),
-                Err(_) => Err(invalid!("OME-XML: {name} is {text:?}, expected a positive integer")),
+                Err(_) => Err(invalid!("OME-XML: {name} is {text:?}, expected a non-negative integer")),
             },
         }
     }
