@@ -35,9 +35,7 @@ impl Points {
             if points.rows.is_empty() {
                 points.names = names;
             } else if points.names != names {
-                return Err(Error::usage(
-                    "all points must have values of the same dimensions, in the same order",
-                ));
+                return Err(Error::usage("all points must have the same dimensions, in the same order"));
             }
             points.rows.push(row);
         }

@@ -27,18 +27,14 @@ pub fn parse(text: &str) -> Result<(DataType, Option<Endian>)> {
         }
     }
     let found = typestr::parse_config(&value).map_err(|_| {
-        usage!(
-            "{text:?} is not a data type; use a name such as float32, uint16, string, '<i2' or datetime64[s]"
-        )
+        usage!("{text:?} is not a data type; use a name such as float32, string, '<i2' or datetime64[s]")
     })?;
     match found.data_type {
         Some(t) if found.mixed.is_empty() => {
             let named = text.starts_with(['<', '>', '[']);
             Ok((t, found.endian.filter(|_| named)))
         }
-        Some(_) => {
-            Err(Error::usage("the fields have different byte orders; an array must have a single one"))
-        }
+        Some(_) => Err(Error::usage("the fields have different byte orders; an array has one")),
         None => Err(Error::usage("object is not a data type; use string, bytes or json")),
     }
 }

@@ -104,9 +104,7 @@ impl Input {
             }
             Self::Raw(origin) => {
                 if t.is_variable() {
-                    return Err(usage!(
-                        "elements of type {t} have no fixed size; use json or csv instead of raw"
-                    ));
+                    return Err(usage!("elements of type {t} have no fixed size; use json or csv"));
                 }
                 let stored =
                     TypeStr { data_type: Some(t.clone()), endian: Some(Endian::Little), mixed: Vec::new() };

@@ -85,11 +85,7 @@ pub fn dimensions(layout: &Layout) -> Result<(u64, u64, usize)> {
     }
     match long.as_slice() {
         [rows, columns] => Ok((*rows, *columns, channels)),
-        _ => Err(usage!(
-            "a picture needs two dimensions, the selection has {}: {}",
-            long.len(),
-            layout.shape_text()
-        )),
+        _ => Err(usage!("a picture needs two dimensions, this has {}: {}", long.len(), layout.shape_text())),
     }
 }
 

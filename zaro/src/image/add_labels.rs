@@ -271,7 +271,7 @@ impl LabelJob<'_> {
                     if !places.contains(&Some(i)) {
                         let name = AXES.get(i).map_or(String::new(), char::to_string);
                         return Err(usage!(
-                            "the labels have length {n} along {name}, which the image does not have"
+                            "the labels have the axis {name} of length {n}, the image does not"
                         ));
                     }
                 }
@@ -287,10 +287,7 @@ impl LabelJob<'_> {
                     usual_names(axes, own)?
                 };
                 if names.len() != own {
-                    return Err(usage!(
-                        "{} axes are given, but the labels have {own} dimensions",
-                        names.len()
-                    ));
+                    return Err(usage!("{} axes are given, the labels have {own} dimensions", names.len()));
                 }
                 let place = |axis: &Axis| names.iter().position(|n| n.eq_ignore_ascii_case(&axis.name));
                 let places: Vec<Option<usize>> = axes.iter().map(place).collect();
@@ -586,9 +583,7 @@ pub fn parse_colors(text: &str) -> Result<Vec<LabelColor>> {
             _ => None,
         };
         return colors.ok_or_else(|| {
-            Error::usage(
-                "invalid label colours; expected a form such as [{\"label-value\":1,\"rgba\":[255,0,0,255]}]",
-            )
+            Error::usage("invalid colours; use [{\"label-value\":1,\"rgba\":[255,0,0,255]}]")
         });
     }
     let lines = text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'));

@@ -279,10 +279,7 @@ fn framed(meta: &ArrayMeta, name: &str, frame: &Frame) -> Result<(ImageVersion, 
         frame.axes.clone()
     };
     if axes.len() != rank {
-        return Err(Error::usage(format!(
-            "{} axes are given, but the array has {rank} dimensions",
-            axes.len()
-        )));
+        return Err(Error::usage(format!("{} axes are given, the array has {rank} dimensions", axes.len())));
     }
     let version = frame.version.unwrap_or(if meta.format == Format::V3 {
         ImageVersion::V05
@@ -489,9 +486,7 @@ impl PyramidTask<'_> {
             let path = attributes::level_path(&self.first, i.saturating_add(1));
             let most = plan.step.iter().fold(1u64, |n, f| n.saturating_mul(*f));
             if most > kernel::MOST {
-                return Err(Error::usage(format!(
-                    "a downsampling factor of {most} pixels in total is too large"
-                )));
+                return Err(Error::usage(format!("a downsampling factor of {most} pixels is too large")));
             }
             let meta = self.level_meta(base.meta(), &plan.shape, options)?;
             let node = join(&self.group, &path);

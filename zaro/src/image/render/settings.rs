@@ -89,9 +89,7 @@ impl ChannelSetting {
         let (name, rest) = split.unwrap_or((text, ""));
         let mut channel = Self::of(name);
         if channel.channel.is_empty() {
-            return Err(fault(
-                "the channel is missing; start with its number, from 0, or its name".to_owned(),
-            ));
+            return Err(fault("start with the channel's number, from 0, or its name".to_owned()));
         }
         for item in rest.split(',').filter(|item| !item.trim().is_empty()) {
             let Some((key, value)) = item.split_once('=') else {

@@ -106,10 +106,7 @@ impl Pixels for PngSource {
             let bytes = num::product(&[num::u64_of(line), self.height])?;
             let most = self.input.len.saturating_mul(1100).saturating_add(1 << 16);
             if bytes > most {
-                return Err(place(invalid!(
-                    "implausible PNG size: {bytes} bytes of pixels in a file of {}",
-                    self.input.len
-                )));
+                return Err(place(invalid!("implausible PNG size: {bytes} bytes in {}", self.input.len)));
             }
             let mut whole = vec![0; num::usize_of(bytes)?];
             reader.next_frame(&mut whole).map_err(damaged).map_err(place)?;

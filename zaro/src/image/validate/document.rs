@@ -102,12 +102,7 @@ pub(super) fn group(
         if sink.since(ImageVersion::V06) {
             (seen.references, seen.targets) = systems::scene(sink, &scene);
         } else {
-            sink.lint(
-                "V37",
-                &scene,
-                "a scene",
-                format!("no scene, which {} does not have", sink.judged.version),
-            );
+            sink.lint("V37", &scene, "a scene", format!("no scene in {}", sink.judged.version));
         }
     }
     seen

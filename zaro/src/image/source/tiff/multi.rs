@@ -42,9 +42,7 @@ impl Files {
         // Only names: a document must not refer outside its directory.
         let plain = Path::new(&name).file_name().is_some_and(|n| n.to_str() == Some(name.as_str()));
         if !plain {
-            return Err(unsupported!(
-                "OME-XML that refers to files in other directories is not supported: {name:?}"
-            ));
+            return Err(unsupported!("OME-XML with files in other directories is not supported: {name:?}"));
         }
         let path = self.folder.join(&name);
         let found = match SourceFile::open(&path) {
@@ -68,9 +66,7 @@ pub(in super::super) fn open_companion(
     let text = companion(input)?;
     let text = text.trim_start_matches('\u{feff}').trim_start();
     if !ome::is_ome(text) {
-        return Err(Error::unsupported(
-            "the only XML files that can be converted are OME-XML (.companion.ome)",
-        ));
+        return Err(Error::unsupported("the only XML that can be converted is OME-XML (.companion.ome)"));
     }
     open_pages(&path, Vec::new(), Vec::new(), text, options)
 }

@@ -26,10 +26,7 @@ impl Planes {
         colors: Option<Colors>,
     ) -> Result<Self> {
         if num::product(&tcz)? != num::u64_of(pages.len()) {
-            return Err(invalid!(
-                "the file has {} pages, but the image needs {tcz:?} planes along t, c, z",
-                pages.len()
-            ));
+            return Err(invalid!("the file has {} pages for {tcz:?} planes along t, c, z", pages.len()));
         }
         for (i, page) in pages.iter().enumerate() {
             let Some(other) = page else { continue };
