@@ -1,8 +1,8 @@
-//! What the elements of an array are like: how much room they take, how many are there, and how they are distributed.
+//! Statistics of an array: stored and decoded size, element counts, min, max, mean, standard deviation, histogram.
 //!
-//! One pass, window by window. Numbers are taken as their attributes mean them: unpacked, and without those that are
-//! missing. Mean and deviation are put together from parts, so that nothing is lost to rounding in a long sum; the bins of
-//! the histogram become twice as wide whenever a number lies outside.
+//! One pass, window by window. Numbers are decoded by their CF attributes: unpacked, and without missing values. Mean
+//! and deviation are merged from partial sums, so that a long sum loses nothing to rounding; the bins of the histogram
+//! double in width whenever a number lies outside.
 
 use std::sync::Arc;
 
@@ -20,67 +20,67 @@ use crate::num;
 use crate::store::StoreExt as _;
 use crate::task::{Operation, Task, Unit};
 
-/// The most bins of a histogram.
+/// The maximum number of histogram bins.
 const BINS: usize = 32;
 
-/// Elements that one thread looks at at once.
+/// Elements per piece of work of a thread.
 const PIECE: usize = 1 << 14;
 
-/// How to look at an array.
+/// Options for [`stat`].
 #[derive(Debug, Clone, Default, derive_setters::Setters)]
 #[setters(prefix = "with_")]
 #[non_exhaustive]
 pub struct StatOptions {
-    /// How it is watched, in bytes of decoded elements, and stopped.
+    /// Progress, in bytes of decoded elements, and cancellation.
     pub task: Task,
 }
 
-/// What an array's elements are like.
+/// Statistics of an array's elements.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Stat {
-    /// How many there are.
+    /// The number of elements.
     pub elements: u64,
-    /// Their bytes before compression; none if they have no fixed size.
+    /// Their bytes before compression; `None` if they have no fixed size.
     pub decoded: Option<u64>,
-    /// Bytes of all chunks as they are stored; none if the store cannot list them.
+    /// Bytes of all chunks as stored; `None` if the store cannot list them.
     pub stored: Option<u64>,
-    /// How many chunks, or shards, there may be.
+    /// The number of chunks, or shards, in the grid.
     pub chunks: u64,
-    /// How many there are; none if the store cannot list them.
+    /// How many of them are stored; `None` if the store cannot list them.
     pub present: Option<u64>,
     /// Elements that equal the fill value, stored or not.
     pub fill: u64,
     /// Elements that are missing by `_FillValue` or `missing_value`.
     pub missing: u64,
-    /// Floats that are NaN, and times that are none, without being said to be missing.
+    /// NaN and NaT that are not declared as missing.
     pub nan: u64,
     /// Floats that are infinite.
     pub infinite: u64,
-    /// Of the others, if they are numbers.
+    /// The distribution of the others, if they are numbers.
     pub numbers: Option<Numbers>,
 }
 
-/// How numbers are distributed.
+/// The distribution of numbers.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Numbers {
     /// How many there are.
     pub count: u64,
-    /// The smallest as text, a date if it is one.
+    /// The smallest as text; a date, for times.
     pub min: String,
     /// The largest.
     pub max: String,
-    /// Their mean; of times in their stored unit.
+    /// The mean; for times, in their stored unit.
     pub mean: f64,
-    /// The square root of the mean square distance from it.
+    /// The standard deviation.
     pub std: f64,
-    /// Bins of one width, from the first that holds any to the last: where each begins and how many it holds.
+    /// Bins of equal width, from the first nonempty one to the last: the start and the count of each.
     pub histogram: Vec<(f64, u64)>,
     /// The width of a bin.
     pub width: f64,
 }
 
 impl Stat {
-    /// How many times larger the elements are than what is stored of them.
+    /// The compression ratio: decoded by stored bytes.
     #[must_use]
     pub fn ratio(&self) -> Option<f64> {
         let (decoded, stored) = (self.decoded?, self.stored.filter(|n| *n > 0)?);
@@ -119,7 +119,7 @@ impl Stat {
     }
 }
 
-/// Reads all of `array` within the memory that `zarr` was opened with.
+/// Computes the statistics of all of `array`, within the memory budget that `zarr` was opened with.
 pub async fn stat(zarr: &Zarr, array: &Array, options: &StatOptions) -> Result<Stat> {
     let _operation = Operation::begin("stat", array.store());
     let meta = array.meta();
@@ -174,7 +174,7 @@ pub async fn stat(zarr: &Zarr, array: &Array, options: &StatOptions) -> Result<S
     Ok(out)
 }
 
-/// The bytes of all chunks and how many there are; `None` if the store cannot list.
+/// The bytes and the number of all stored chunks; `None` if the store cannot list.
 async fn stored(array: &Array) -> Result<Option<(u64, u64)>> {
     if !array.store().lists_all() {
         return Ok(None);
@@ -198,14 +198,14 @@ async fn stored(array: &Array) -> Result<Option<(u64, u64)>> {
     }
 }
 
-/// How elements are taken.
+/// How elements are decoded.
 struct Taken {
     data_type: DataType,
     fill: Vec<u8>,
     cf: Option<Cf>,
 }
 
-/// What an element is.
+/// What kind of value an element is.
 enum Taking {
     Number(f64),
     Missing,
@@ -266,7 +266,7 @@ impl Taken {
         self.pieces(slab).map(of).reduce(Sum::default, |a, b| a.with(&b))
     }
 
-    /// Counts the numbers of a slab, all of which the bins cover.
+    /// Counts the numbers of a slab; the bins must cover all of them.
     fn count(&self, slab: &Slab, bins: &mut Bins) {
         let size = self.data_type.size().max(1);
         let of = |piece: &[u8]| {
@@ -288,7 +288,7 @@ impl Taken {
         bins.counts = add(bins.counts, counts);
     }
 
-    /// An element as its attributes mean it.
+    /// An element as text, decoded by the array's attributes.
     fn text(&self, bits: [u8; 8]) -> Result<String> {
         let bytes = bits.get(..self.data_type.size()).unwrap_or_default().to_vec();
         let mut slab = Slab::new(&self.data_type, &[], Order::C, bytes)?;
@@ -303,7 +303,7 @@ impl Taken {
 /// The smallest or the largest number, and the bytes it is stored as.
 type End = Option<(f64, [u8; 8])>;
 
-/// That of two ends which is further out.
+/// The one of two ends that is further out.
 fn further(a: End, b: End, is_further: fn(f64, f64) -> bool) -> End {
     match (a, b) {
         (Some(a), Some(b)) => Some(if is_further(b.0, a.0) { b } else { a }),
@@ -314,15 +314,15 @@ fn further(a: End, b: End, is_further: fn(f64, f64) -> bool) -> End {
 /// Numbers beyond this are counted as [`SMALLER`].
 const LARGE: f64 = 1e150;
 
-/// A power of two by which no number is too large for its square.
+/// A power of two by which numbers are scaled so that no square overflows.
 const SMALLER: f64 = f64::from_bits((1023 - 600) << 52);
 
-/// What is known of some numbers.
+/// Count, mean and squared deviations of some numbers.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sum {
     count: u64,
-    /// Their mean, and the sum of the squares of distances from it: of the numbers as they are, or, if one of them is so large
-    /// that its square is none any more, of them times [`SMALLER`].
+    /// Their mean, and the sum of squared deviations from it: of the numbers as they are, or, if one is so large that
+    /// its square overflows, of the numbers times [`SMALLER`].
     mean: f64,
     squares: f64,
     large: bool,
@@ -370,14 +370,14 @@ impl Sum {
         }
     }
 
-    /// The mean, and the square root of the mean square distance from it.
+    /// The mean and the standard deviation.
     fn moments(&self) -> (f64, f64) {
         let scale = if self.large { SMALLER } else { 1.0 };
         let std = if self.count > 0 { (self.squares / num::f64_of_u64(self.count)).sqrt() } else { 0.0 };
         (self.mean / scale, std / scale)
     }
 
-    /// Both together.
+    /// Merges two sums.
     fn with(&self, other: &Self) -> Self {
         if self.large != other.large {
             return self.smaller().with(&other.smaller());
@@ -405,7 +405,7 @@ impl Sum {
     }
 }
 
-/// Bins of one width, which doubles when they have to cover more.
+/// Bins of equal width, which doubles when they have to cover more.
 #[derive(Debug)]
 struct Bins {
     low: f64,
@@ -426,7 +426,7 @@ impl Bins {
     }
 
     fn place(&self, x: f64) -> usize {
-        // Of numbers near the largest there are, the difference may be none any more.
+        // The difference of numbers near the largest float may overflow.
         num::usize_of_f64(x / self.width - self.low / self.width).min(BINS - 1)
     }
 
@@ -435,7 +435,7 @@ impl Bins {
         if self.width == 0.0 {
             let width = max / num::f64_of_usize(BINS) - min / num::f64_of_usize(BINS);
             let least = if self.whole { 1.0 } else { min.abs().max(max.abs()).max(1e-300) * 1e-9 };
-            // A width that is no power of two would give edges that nobody wants to read.
+            // A width that is not a power of two would give bin edges with many digits.
             self.width = width.max(least).log2().ceil().exp2();
             self.low = ((min / self.width).floor() * self.width).max(f64::MIN);
         }
@@ -454,12 +454,12 @@ impl Bins {
         }
     }
 
-    /// Each two neighbours together.
+    /// Adjacent bins merged in pairs.
     fn merged(&self) -> Vec<u64> {
         self.counts.chunks(2).map(|pair| pair.iter().sum()).collect()
     }
 
-    /// The width of a bin, and where each begins and what it holds, without empty ones at the ends.
+    /// The bin width, and the start and count of each bin, without empty ones at the ends.
     fn shown(&self) -> (f64, Vec<(f64, u64)>) {
         let at = |i: usize| (self.low / self.width + num::f64_of_usize(i)) * self.width;
         let used = |n: &u64| *n > 0;

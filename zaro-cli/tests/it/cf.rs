@@ -106,8 +106,8 @@ fn what_cannot_be_decoded_is_left_alone_with_a_warning() {
     for (attributes, words) in [
         (r#""scale_factor":"half""#, "scale_factor is not applied: \"half\" is not a number"),
         (r#""add_offset":[1,2]"#, "add_offset is not applied: [1,2] is not a number"),
-        (r#""_FillValue":"none""#, "_FillValue is not applied: \"none\" is no value of type int64"),
-        (r#""missing_value":[3,{}]"#, "missing_value is not applied: {} is no value"),
+        (r#""_FillValue":"none""#, "_FillValue is not applied: \"none\" is not a value of type int64"),
+        (r#""missing_value":[3,{}]"#, "missing_value is not applied: {} is not a value"),
     ] {
         s.array("", &[1], "int64", "0", &format!(r#","attributes":{{{attributes}}}"#), &i64s(&[4]));
         let run = s.zaro(&["read", "@", "--cf", "--format", "csv"]);
@@ -263,7 +263,7 @@ fn the_fill_value_of_v2_counts_before_the_attribute() {
     s.put(".zarray", v2_document(&[3], r#""<i2""#, "-5")).put("0", i16s(&[-5, 6, 7]));
     s.put(".zattrs", r#"{"_ARRAY_DIMENSIONS":["x"],"_FillValue":7}"#);
     let run = s.zaro(&["read", "@", "--cf", "--format", "json"]);
-    assert!(run.err.contains("the fill value -5 of this V2 array is taken for _FillValue"), "{}", run.err);
+    assert!(run.err.contains("the fill value -5 of this V2 array is used as _FillValue"), "{}", run.err);
     assert_eq!(run.text(), "[\"NaN\",6.0,7.0]\n");
     // No fill value is none, whatever missing chunks read as.
     s.put(".zarray", v2_document(&[3], r#""<i2""#, "null")).put("0", i16s(&[0, 6, 7]));

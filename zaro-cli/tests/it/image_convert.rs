@@ -99,7 +99,7 @@ fn a_conversion_that_fails_leaves_nothing() {
     for (args, told) in [
         (vec!["@:/good.npy", "@:/o.zarr", "--levels", "9"], "9 levels"),
         (vec!["@:/good.npy", "@:/o.zarr", "--levels", "70"], "64"),
-        (vec!["@:/folder", "@:/o.zarr"], "this is a folder"),
+        (vec!["@:/folder", "@:/o.zarr"], "this is a directory"),
     ] {
         let all: Vec<&str> = ["image", "convert"].into_iter().chain(args).collect();
         store.zaro(&all).fails(2, told);

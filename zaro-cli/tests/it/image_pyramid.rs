@@ -113,7 +113,7 @@ fn bad_words_are_refused_before_anything_is_written() {
         (&["--axes", "yx", "--levels", "2", "--chunks", "4"], "dimensions"),
         (&["--axes", "yx", "--levels", "2", "--factors", "2,2,2"], "factors"),
         (&["--axes", "yx", "--levels", "2", "--factors", "0,2"], "greater than 0"),
-        (&["--axes", "yx", "--levels", "2", "--pixel-size", "0,1"], "size of a pixel"),
+        (&["--axes", "yx", "--levels", "2", "--pixel-size", "0,1"], "pixel size"),
         (&["--axes", "yx", "--levels", "2", "--ome-version", "0.4"], "Zarr V2"),
         (&["--axes", "yx", "--levels", "2", "--method", "median"], "invalid value"),
     ] {
@@ -199,8 +199,8 @@ fn labels_are_added_in_the_form_of_the_images_version() {
         s.put("bad.npy", npy("'|u1'", false, &format!("({h}, {})", w - 1), &vec![0; h * (w - 1)]));
         s.put("float.npy", npy("'<f8'", false, &format!("({h}, {w})"), &vec![0; h * w * 8]));
         let words = ["image", "add-labels", "@:/image.zarr", "mine/cells", "--from"];
-        s.zaro(&[&words[..], &["@:/bad.npy"]].concat()).fails(2, "as long");
-        s.zaro(&[&words[..], &["@:/float.npy"]].concat()).fails(2, "whole numbers");
+        s.zaro(&[&words[..], &["@:/bad.npy"]].concat()).fails(2, "same length");
+        s.zaro(&[&words[..], &["@:/float.npy"]].concat()).fails(2, "must be integers");
         assert!(!s.file("image.zarr/labels/mine").exists());
         let more = ["@:/cells.npy", "--colors", "7=FF000080", "--json"];
         let added = bare(&s.zaro(&[&words[..], &more].concat()).text());

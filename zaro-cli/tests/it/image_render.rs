@@ -156,10 +156,10 @@ fn sizes_are_means_of_raw_pixels_and_enlarged_by_the_nearest() {
     fails(&s, &["--region", "1,1,2,1"], "of an image with --crop");
     // 4 to 3: a pixel and a third each.
     assert_eq!(grey(&draw(&s, &["--size", "3x1", "--crop", "0,0,4,1"])), [3, 55, 101]);
-    fails(&s, &["--crop", "4,0,1,1"], "beyond the image");
-    fails(&s, &["--size", "0"], "no size");
+    fails(&s, &["--crop", "4,0,1,1"], "outside the image");
+    fails(&s, &["--size", "0"], "not a size");
     fails(&s, &["--crop", "1,2"], "X,Y,WIDTH,HEIGHT");
-    fails(&s, &["--size", "1000000x1000000"], "cannot be made");
+    fails(&s, &["--size", "1000000x1000000"], "is not possible");
     fails(&s, &["--level", "1"], "no level 1");
 }
 
@@ -224,7 +224,7 @@ fn planes_and_times_are_chosen_and_projected() {
     let sheet = draw(&s, &["--contact-sheet", "--z", "0:3:2", "--gap", "1"]);
     assert_eq!((sheet.0, grey(&sheet)), (5, vec![10, 60, 0, 70, 41]));
     fails(&s, &["--z", "3"], "no plane 3");
-    fails(&s, &["--t", "2"], "no point 2 in time");
+    fails(&s, &["--t", "2"], "no time point 2");
     fails(&s, &["--z", "0:2"], "--project");
     fails(&s, &["--z", "0:9", "--project", "max"], "no planes 0:9");
     fails(&s, &["--z", "x"], "START:STOP");
@@ -268,7 +268,7 @@ fn channels_are_added_up_and_can_be_told_how() {
     assert_eq!(rgb(draw(&s, &told)), [[0, 0, 255], [0, 0, 128], [0, 0, 252]]);
     assert_eq!(grey(&draw(&s, &["--channel", "3", "--model", "greyscale"])), [255, 255, 0]);
     fails(&s, &["--channel", "7"], "0 (B), 1 (Y), 2 (G), 3 (R)");
-    fails(&s, &["--channel", "0:color=red"], "no colour");
+    fails(&s, &["--channel", "0:color=red"], "not a colour");
     image(&s, "", "cyx", "uint8", &omero(r#","rdefs":{"model":"greyscale"}"#), &[(&[4, 1, 3], &pixels)]);
     assert_eq!(grey(&draw(&s, &[])), [128, 255, 26]);
     assert_eq!(rgb(draw(&s, &["--model", "color"]))[0], [128, 128, 128]);
@@ -344,7 +344,7 @@ fn all_numbers_can_be_drawn() {
     s.array("0", &[1, 1], "complex64", "[0.0, 0.0]", "", &[0; 8]);
     let run = s.zaro(&["image", "render", "@", "-o", "-"]);
     assert_ne!(run.code, 0);
-    assert!(run.err.contains("complex64 cannot be drawn"), "{}", run.err);
+    assert!(run.err.contains("complex64 cannot be rendered"), "{}", run.err);
 }
 
 #[test]
@@ -429,7 +429,7 @@ fn plates_and_wells_are_tables_of_fields() {
     for (args, wanted) in [
         (&["--acquisition", "3"][..], "no acquisition 3; the plate has 1, 2"),
         (&["--crop", "0,0,1,1"], "a part of a plate"),
-        (&["--contact-sheet"], "a sheet is of one image"),
+        (&["--contact-sheet"], "a sheet shows one image"),
     ] {
         let run = common::zaro(&[&["image", "render", &plate, "-o", "-"], args].concat());
         assert_eq!(run.code, 2);
@@ -448,7 +448,7 @@ fn of_several_images_one_has_to_be_named() {
     }
     group(&s, "", r#"{"version":"0.5","bioformats2raw.layout":3}"#);
     group(&s, "OME", r#"{"version":"0.5","series":["first","second"]}"#);
-    fails(&s, &[], "several images here: 0 (first), 1 (second); --image chooses one");
+    fails(&s, &[], "several images: 0 (first), 1 (second); --image selects one");
     assert_eq!(grey(&draw(&s, &["--image", "1"])), [20]);
     assert_eq!(grey(&draw(&s, &["--image", "first"])), [10]);
     fails(&s, &["--image", "2"], "0 (first), 1 (second)");
@@ -461,7 +461,7 @@ fn what_cannot_be_drawn_says_so() {
     s.group("");
     let run = s.zaro(&["image", "render", "@", "-o", "-"]);
     assert_ne!(run.code, 0);
-    assert!(run.err.contains("no OME-Zarr here"), "{}", run.err);
+    assert!(run.err.contains("not an OME-Zarr"), "{}", run.err);
     image(&s, "", "yx", "uint8", r#","omero":{"channels":[{"active":false}]}"#, &[(&[1, 1], &[9])]);
     let run = s.zaro(&["image", "render", "@", "-o", "-"]);
     assert_eq!(run.code, 0);
@@ -539,7 +539,7 @@ fn a_level_that_no_field_has_is_an_error() {
     for path in ["", "A/1"] {
         let run = common::zaro(&["image", "render", &plate, path, "-o", "-", "--level", "9"]);
         assert_eq!(run.code, 2, "{}", run.err);
-        assert!(run.err.contains("there is no level 9"), "{}", run.err);
+        assert!(run.err.contains("no level 9"), "{}", run.err);
         assert!(run.out.is_empty());
     }
 }

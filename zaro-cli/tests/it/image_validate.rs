@@ -106,7 +106,7 @@ fn what_is_no_image_is_an_error() {
     let s = Store::new();
     s.put("z/.zgroup", r#"{"zarr_format":2}"#);
     let out = ended(&["image", "validate", &path_of(&s, "z")], 4);
-    assert!(out.1.contains("no OME-Zarr here"), "{}", out.1);
+    assert!(out.1.contains("not an OME-Zarr"), "{}", out.1);
     ended(&["image", "validate", &path_of(&s, "nothing")], 3);
 }
 

@@ -55,9 +55,9 @@ fn what_is_not_there_is_said() {
     let fails = |text: &str, message: &str| {
         s.zaro(&["read", "@", "t", "--sel", text]).fails(2, message);
     };
-    fails("lat=0.5", "the nearest one is 0.0");
+    fails("lat=0.5", "the nearest is 0.0");
     fails("lat=0.5", "--method nearest");
-    fails("lat=20:30", "its 3 values go from 10.1 to -10.1");
+    fails("lat=20:30", "its 3 values range from 10.1 to -10.1");
     fails("time=2001", "2000-02-27 to 2000-03-02");
     fails("time=2000-02-29", "is not a date");
     fails("lat=north", "is not a number");
@@ -192,7 +192,7 @@ fn what_was_a_coordinate_stays_one_in_a_copy_of_some_variables() {
     }
     let none = elsewhere.file("none.zarr");
     s.zaro(&["copy", "@", none.to_str().unwrap(), "--vars", "c", "--sel", "y=1"])
-        .fails(2, "none of the variables that are chosen has a dimension \"y\"");
+        .fails(2, "none of the selected variables has a dimension \"y\"");
 }
 
 #[test]
@@ -231,6 +231,6 @@ fn bytes_behind_a_blosc_chunk_are_told_of() {
     std::fs::write(&chunk, longer).unwrap();
     let run = s.zaro(&["validate", "@:/a.zarr", "--data"]);
     let text = String::from_utf8_lossy(&run.out).into_owned();
-    assert!(text.contains("c/0: 3 bytes lie behind the end of the chunk"), "{text}");
+    assert!(text.contains("c/0: 3 trailing bytes after the end of the chunk"), "{text}");
     assert_eq!(run.code, 0, "{text}");
 }

@@ -121,7 +121,7 @@ fn text_that_is_none() {
     s.group("");
     let text = r#"{"name":"fixed_length_utf32","configuration":{"length_bytes":4}}"#;
     s.array("a", &[3], text, r#""""#, "", &[0, 0xd8, 0, 0, 65, 0, 0, 0, 0, 0xdc, 0, 0]);
-    tolerated(&s, "2 texts hold codes that are no characters", "\u{fffd}\nA\n\u{fffd}\n");
+    tolerated(&s, "2 texts hold invalid UTF-32 code points", "\u{fffd}\nA\n\u{fffd}\n");
     // What is written as codes loses nothing.
     assert_eq!(s.zaro(&["read", "@", "a", "--format", "raw"]).err, "");
 }

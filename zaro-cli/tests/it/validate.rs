@@ -73,8 +73,8 @@ fn stale_consolidated_metadata_of_both_versions() {
         text.contains("/a shape[0]: the consolidated metadata differ from zarr.json [consolidated/stale]"),
         "{text}"
     );
-    assert!(text.contains("/gone: the consolidated metadata have a zarr.json that is not there"), "{text}");
-    assert!(text.contains("/new: the consolidated metadata do not have this node"), "{text}");
+    assert!(text.contains("/gone: the consolidated metadata list a zarr.json that does not exist"), "{text}");
+    assert!(text.contains("/new: this node is missing from the consolidated metadata"), "{text}");
 
     let s = Store::new();
     let group = r#"{"zarr_format":2}"#;

@@ -399,7 +399,7 @@ fn a_number_beyond_a_float_is_refused() {
     s.put("x.json", "[1e39]").put("x.csv", "-1e400\n").put("inf.json", r#"["Infinity"]"#);
     s.zaro(&["create", "@:/a.zarr", "--shape", "1", "--dtype", "float32"]).text();
     for from in ["@:/x.json", "@:/x.csv"] {
-        s.zaro(&["write", "@:/a.zarr", "--from", from]).fails(4, "is not an element of float32");
+        s.zaro(&["write", "@:/a.zarr", "--from", from]).fails(4, "is not a value of type float32");
     }
     s.zaro(&["write", "@:/a.zarr", "--from", "@:/inf.json"]).text();
     s.zaro(&["create", "@:/b.zarr", "--shape", "1", "--dtype", "float32", "--fill", "1e39"])

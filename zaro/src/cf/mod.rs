@@ -1,14 +1,14 @@
-//! What the attributes of the CF conventions, and those xarray adds, make of stored elements.
+//! CF decoding: applies the attributes of the CF conventions, and those xarray adds, to stored elements.
 //!
 //! * `scale_factor` and `add_offset` turn packed numbers into `float64`.
-//! * `_FillValue` and `missing_value` become NaN, or `NaT` in times. Readers of CF take the fill value of a V2 array for
-//!   its `_FillValue`, whatever the attribute of that name says; so does this, where the dimensions have names.
-//! * `units` of the form `days since 1850-01-01` with a `calendar` turn numbers into ISO 8601 text. What is no moment in
-//!   a thousand million years either way becomes `NaT` as well, but is counted in [`Lost`]: it was not said to be missing.
-//! * `units` such as `hours` with a `dtype` such as `timedelta64[ns]` are spans of time; `dtype` `bool` says itself.
-//! * What is said by other arrays, of bounds and of letters, is found by [`related`].
+//! * `_FillValue` and `missing_value` become NaN, or `NaT` for times. CF readers use the fill value of a V2 array as
+//!   its `_FillValue`, whatever the attribute of that name says; so does this, if the dimensions have names.
+//! * `units` of the form `days since 1850-01-01` with a `calendar` turn numbers into ISO 8601 text. Times more than a
+//!   billion years away become `NaT` as well, but are counted in [`Lost`], since they were not declared missing.
+//! * `units` such as `hours` with a `dtype` such as `timedelta64[ns]` are durations; `dtype` `bool` gives booleans.
+//! * [`related`] finds what other arrays contribute: units of bounds, and character dimensions.
 //!
-//! `docs/book/cf.md` says where this differs from xarray and cftime.
+//! `docs/book/cf.md` lists the differences from xarray and cftime.
 
 mod reading;
 mod related;
@@ -31,10 +31,10 @@ pub use related::{Related, related};
 pub(crate) use time::{Interval, span};
 use time::{TimeAxis, nanos_of_float, nanos_of_integer, span_target, span_unit, split_since, zone_name};
 
-/// What has to be done to the elements of one array.
+/// The CF decoding of one array.
 #[derive(Debug, Clone)]
 pub struct Cf {
-    /// How packed elements are to be read (`_Unsigned` may differ from the array's type).
+    /// The type of packed elements (`_Unsigned` may differ from the array's type).
     packed: DataType,
     scale: Option<f64>,
     offset: Option<f64>,
@@ -42,35 +42,36 @@ pub struct Cf {
     form: ValueForm,
 }
 
-/// What stands for a value that is missing.
+/// The values that mean a missing element.
 #[derive(Debug, Clone, Default)]
 struct MissingValue {
     floats: Vec<f64>,
     integers: Vec<i128>,
-    /// Whether anything was said that is not NaN; then integers become floats even if no element can equal it.
+    /// Whether a missing value other than NaN was declared; then integers become floats even if no element can equal
+    /// it.
     any: bool,
 }
 
-/// What the numbers, once unpacked, stand for.
+/// What unpacked numbers represent.
 #[derive(Debug, Clone, PartialEq)]
 enum ValueForm {
     Numbers,
     Moments(TimeAxis),
-    /// Spans of time, stored in units of so many nanoseconds, shown in a unit of so many.
+    /// Durations: the nanoseconds per stored unit, and per unit shown.
     Spans {
         unit: i128,
         target: TimeUnit,
         nanos: i128,
     },
-    /// True and false, stored as integers.
+    /// Booleans stored as integers.
     Truth,
     /// Text in this encoding, stored as bytes.
     Text(Encoding),
-    /// Text, of which these stand for a text that is missing; that is shown as an empty one.
+    /// Text; these values are missing, and shown as empty text.
     Words(Vec<String>),
-    /// Bytes of a fixed length, of which these are missing; they are shown as empty.
+    /// Bytes of a fixed length; these values are missing, and shown as empty.
     Octets(Vec<u8>),
-    /// Complex numbers, of which these are missing.
+    /// Complex numbers; these values are missing.
     Complex(Vec<(f64, f64)>),
 }
 
@@ -80,18 +81,18 @@ enum Encoding {
     Latin1,
 }
 
-/// What had no text of its own: times out of range, and codes that are no characters.
+/// Counts values that could not be decoded: times out of range, and invalid UTF-32 code points.
 #[derive(Debug, Default)]
 pub struct Lost {
-    /// Texts with codes that are no characters, which are shown as U+FFFD; not counted unless text is wanted.
+    /// Texts with invalid code points, shown as U+FFFD; counted only if the output is text.
     texts: Option<u64>,
     count: u64,
-    /// The first of them as it is stored.
+    /// The first of them as stored.
     first: String,
 }
 
 impl Lost {
-    /// For elements that become text, so that codes which are no characters count, too.
+    /// For text output: invalid code points are counted, too.
     #[must_use]
     pub fn of_text() -> Self {
         Self { texts: Some(0), ..Self::default() }
@@ -104,12 +105,12 @@ impl Lost {
         self.count = self.count.saturating_add(1);
     }
 
-    /// What to say of what was lost; nothing if nothing was.
+    /// A warning per kind of loss; empty if nothing was lost.
     #[must_use]
     pub fn messages(&self) -> Vec<String> {
         let texts = self.texts.filter(|n| *n > 0).map(|n| {
             let (texts, hold) = if n == 1 { ("text", "holds") } else { ("texts", "hold") };
-            format!("{n} {texts} {hold} codes that are no characters, shown as U+FFFD [utf32]")
+            format!("{n} {texts} {hold} invalid UTF-32 code points, shown as U+FFFD [utf32]")
         });
         texts.into_iter().chain(self.times()).collect()
     }
@@ -122,8 +123,8 @@ impl Lost {
 }
 
 impl Cf {
-    /// What the attributes of `meta`, and those of arrays related to it, ask for; `None` if that is nothing. Says through
-    /// `warn` what it cannot apply.
+    /// The decoding that the attributes of `meta`, and of arrays related to it, ask for; `None` if there is none. Calls
+    /// `warn` for attributes it cannot apply.
     #[must_use]
     pub fn new(meta: &ArrayMeta, related: &Related, warn: &mut dyn FnMut(&str)) -> Option<Self> {
         let attribute = |name: &str| meta.attributes.get(name);
@@ -149,7 +150,7 @@ impl Cf {
                 let missing = missing_complex(meta, *f);
                 return (!missing.is_empty()).then(|| plain(ValueForm::Complex(missing)));
             }
-            // Bytes that are text are that alone.
+            // Bytes that are text have no other decoding.
             let fill = fill_that_counts(meta).filter(|fill| fill.iter().any(|b| *b != 0));
             if let (DataType::FixedBytes(_), Some(fill), None) =
                 (&meta.data_type, fill, attribute("_Encoding"))
@@ -160,7 +161,7 @@ impl Cf {
             let (DataType::FixedBytes(_), Some(name)) = (&meta.data_type, name) else { return None };
             let encoding = Encoding::named(name);
             if encoding.is_none() {
-                warn(&format!("the encoding {name:?} is not known"));
+                warn(&format!("unknown text encoding {name:?}; elements are left as bytes"));
             }
             return encoding.map(|encoding| plain(ValueForm::Text(encoding)));
         }
@@ -189,9 +190,9 @@ impl Cf {
                 continue;
             }
             for one in attribute(name).map_or(&[][..], |v| v.items().unwrap_or(std::slice::from_ref(v))) {
-                // Null says that there is none.
+                // Null means no missing value.
                 if *one != Json::Null && !out.missing.add(one, &out.packed, turned) {
-                    warn(&format!("{name} is not applied: {one} is no value of type {}", out.packed));
+                    warn(&format!("{name} is not applied: {one} is not a value of type {}", out.packed));
                 }
             }
         }
@@ -202,7 +203,7 @@ impl Cf {
             {
                 let fill = value::text_of(&meta.data_type, fill, value::Style::TEXT);
                 warn(&format!(
-                    "the fill value {fill} of this V2 array is taken for _FillValue, as xarray takes it; the \
+                    "the fill value {fill} of this V2 array is used as _FillValue, as in xarray; the \
                      attribute {stated} is not applied"
                 ));
             }
@@ -220,7 +221,7 @@ impl Cf {
             let name = text("calendar").or(related.calendar.as_deref()).unwrap_or("standard");
             let axis = match Calendar::named(name) {
                 Some(calendar) => TimeAxis::parse(unit, reference, calendar).map_err(|e| e.to_string()),
-                None => Err(format!("the calendar {name:?} is not known")),
+                None => Err(format!("unknown calendar {name:?}")),
             };
             return match axis {
                 Ok(axis) => {
@@ -236,21 +237,21 @@ impl Cf {
             };
         }
         if let (Some(unit), Some((target, nanos))) = (span_unit(units), span_target(dtype)) {
-            // Fractions have no end, and a unit finer than the one said would be cut.
+            // Fractions may not terminate, and anything finer than the target unit would be truncated.
             return if self.is_packed() || !is_integer(&self.packed) || unit < nanos {
                 ValueForm::Spans { unit, target: TimeUnit::Nanosecond, nanos: 1 }
             } else {
                 ValueForm::Spans { unit, target, nanos }
             };
         }
-        // What is missing is NaN first, which is true.
+        // Missing values are NaN at first, which is true.
         if dtype == "bool" && self.packed != DataType::Bool {
             return ValueForm::Truth;
         }
         ValueForm::Numbers
     }
 
-    /// The type of the elements after this.
+    /// The type of the decoded elements.
     #[must_use]
     pub fn data_type(&self) -> DataType {
         match (&self.form, &self.packed) {
@@ -258,7 +259,7 @@ impl Cf {
             (ValueForm::Spans { target, .. }, _) => DataType::TimeDelta(*target, 1),
             (ValueForm::Truth, _) => DataType::Bool,
             (ValueForm::Octets(_) | ValueForm::Complex(_), packed) => packed.clone(),
-            // True and false have no word for neither.
+            // Booleans cannot express a missing value.
             (ValueForm::Numbers, DataType::Bool) => DataType::FLOAT32,
             _ if self.is_packed() => DataType::FLOAT64,
             (_, packed) if !self.changes_numbers() => packed.clone(),
@@ -273,12 +274,12 @@ impl Cf {
         self.scale.is_some() || self.offset.is_some()
     }
 
-    /// Whether anything is done beyond another reading of the sign.
+    /// Whether decoding does more than reinterpret the sign.
     fn changes_numbers(&self) -> bool {
         self.is_packed() || self.missing.any
     }
 
-    /// The calendar, if the elements are moments.
+    /// The calendar, if the elements are times.
     pub(crate) fn calendar(&self) -> Option<Calendar> {
         match &self.form {
             ValueForm::Moments(axis) => Some(axis.calendar),
@@ -286,17 +287,17 @@ impl Cf {
         }
     }
 
-    /// Whether the elements are spans of time.
+    /// Whether the elements are durations.
     pub(crate) fn is_span(&self) -> bool {
         matches!(self.form, ValueForm::Spans { .. })
     }
 
-    /// Whether the numbers come of a multiplication, so that their last digits are those of its rounding.
+    /// Whether the numbers were scaled, so that their last digits are rounding errors.
     pub(crate) fn is_scaled(&self) -> bool {
         self.is_packed()
     }
 
-    /// The nanoseconds of a moment, from day 0 of its calendar, or of a span; `None` for one that is missing or has none.
+    /// The nanoseconds of a time, from day 0 of its calendar, or of a duration; `None` if missing or out of range.
     pub(crate) fn nanoseconds(&self, item: &[u8]) -> Option<i128> {
         match &self.form {
             ValueForm::Moments(axis) => self.nanos(item, axis.unit)??.checked_add(axis.reference),
@@ -305,7 +306,7 @@ impl Cf {
         }
     }
 
-    /// The unpacked number, whatever it stands for; NaN for a missing one, `None` for what is no number.
+    /// The unpacked number, whatever it represents; NaN for a missing one, `None` if it is not a number.
     pub(crate) fn unpacked(&self, item: &[u8]) -> Option<f64> {
         let numbers = matches!(
             self.form,
@@ -314,7 +315,7 @@ impl Cf {
         numbers.then(|| self.number(item))
     }
 
-    /// Applies this to a piece of the answer, and counts in `lost` the times that could not be written.
+    /// Decodes a slab, and counts in `lost` the times that are out of range.
     pub fn apply(&self, slab: &Slab, lost: &mut Lost) -> Result<Slab> {
         let target = self.data_type();
         let mut text = |item: &[u8]| match &self.form {
@@ -381,18 +382,18 @@ impl Cf {
             }
     }
 
-    /// Nanoseconds in so many units: nothing for a missing number, `Some(None)` for one out of range.
+    /// The element times `unit` in nanoseconds: `None` for a missing number, `Some(None)` for one out of range.
     fn nanos(&self, item: &[u8], unit: i128) -> Option<Option<i128>> {
         if self.is_missing(item) {
             return None;
         }
         match integer(&self.packed, item) {
-            // numpy's NaT, which xarray writes as it is.
+            // numpy's NaT, which xarray writes unchanged.
             Some(n) if n == i64::MIN.into() && self.packed.size() == 8 && !self.is_packed() => None,
             Some(n) if !self.is_packed() => Some(Some(nanos_of_integer(n, unit))),
             _ => {
                 let x = self.number(item);
-                // NaN is how floats say that there is none.
+                // NaN marks a missing float.
                 (!x.is_nan()).then(|| nanos_of_float(x, unit))
             }
         }
@@ -426,8 +427,8 @@ impl Cf {
 }
 
 impl MissingValue {
-    /// Adds a missing value as attributes write it: a number, its text, or base64 of its bytes. Says whether it was one.
-    /// `turned` says that the sign is read otherwise than the array's type says.
+    /// Adds a missing value as attributes write it: a number, its text, or base64 of its bytes. Returns whether it was
+    /// valid. `turned` means that the signedness differs from that of the array's type.
     fn add(&mut self, value: &Json, packed: &DataType, turned: bool) -> bool {
         if let Some(text) = value.as_str() {
             if let Some(x) = special(text) {
@@ -443,7 +444,7 @@ impl MissingValue {
         } else if let (Some(n), true) = (value.as_i128(), is_integer(packed)) {
             self.any = true;
             self.integers.push(n);
-            // Writers disagree whether a signed or an unsigned number stands for the same bits.
+            // Writers disagree whether the value is written as signed or as unsigned.
             let bits = u32::try_from(packed.size() * 8).unwrap_or(64);
             match packed {
                 DataType::UInt(_) if turned && n < 0 => self.integers.push(n + (1i128 << bits)),
@@ -461,16 +462,16 @@ impl MissingValue {
     }
 
     fn add_float(&mut self, x: f64, packed: &DataType) {
-        // NaN is missing as it is, and no integer is.
+        // NaN is missing anyway, and no integer equals it.
         if x.is_nan() {
             return;
         }
         self.any = true;
         match packed {
-            // As the array's type writes it; 1e20 of a float32 is not that of a float64.
+            // Rounded to the array's type: 1e20 as float32 differs from 1e20 as float64.
             DataType::Float(f) => {
                 let rounded = float::to_f64(*f, float::from_f64(*f, x));
-                // What the type cannot hold equals nothing.
+                // No element equals a value that the type cannot hold.
                 self.floats.extend(Some(rounded).filter(|r| r.is_finite() == x.is_finite()));
             }
             _ if x.fract() == 0.0 => self.integers.push(num::i128_of_f64(x)),
@@ -479,7 +480,8 @@ impl MissingValue {
         }
     }
 
-    /// Adds a missing value from bytes: of the packed type, or a float64, as xarray writes them. Says whether it was one.
+    /// Adds a missing value from bytes: of the packed type, or a float64, as xarray writes them. Returns whether it was
+    /// valid.
     fn add_bytes(&mut self, bytes: &[u8], packed: &DataType) -> bool {
         if let (true, Some(n)) = (bytes.len() == packed.size(), integer(packed, bytes)) {
             self.any = true;
@@ -494,7 +496,7 @@ impl MissingValue {
         true
     }
 
-    /// Whether this holds all that `value`, an attribute, says.
+    /// Whether this contains all values of the attribute `value`.
     fn has(&self, value: &Json, packed: &DataType, turned: bool) -> bool {
         let mut other = Self::default();
         let said = value.items().unwrap_or(std::slice::from_ref(value));
@@ -522,7 +524,7 @@ impl Encoding {
     }
 }
 
-/// The attributes of an array for people: xarray's base64 of a `_FillValue` as the number it is.
+/// The attributes of an array for display: xarray's base64 of a `_FillValue` becomes a number.
 #[must_use]
 pub fn readable(meta: &ArrayMeta) -> Json {
     let mut attributes = (*meta.attributes).clone();
@@ -539,7 +541,7 @@ pub fn readable(meta: &ArrayMeta) -> Json {
     attributes
 }
 
-/// The texts, other than the empty one, that an array of texts has for missing ones.
+/// The missing values of a text array, without the empty text.
 fn missing_words(meta: &ArrayMeta) -> Vec<String> {
     if !matches!(meta.data_type, DataType::String | DataType::FixedUtf32(_)) {
         return Vec::new();
@@ -554,13 +556,13 @@ fn missing_words(meta: &ArrayMeta) -> Vec<String> {
     all.filter(|text| !text.is_empty()).collect()
 }
 
-/// Whether a missing value is named at all.
+/// Whether a missing value is declared at all.
 fn says_what_is_missing(meta: &ArrayMeta) -> bool {
     let said = |name| meta.attributes.get(name).is_some_and(|value| *value != Json::Null);
     fill_that_counts(meta).is_some() || said("_FillValue") || said("missing_value")
 }
 
-/// The complex numbers, other than NaN, that are missing.
+/// The missing values of a complex array, without NaN.
 fn missing_complex(meta: &ArrayMeta, f: Float) -> Vec<(f64, f64)> {
     let base64 = |text: &str| base64::engine::general_purpose::STANDARD.decode(text).ok();
     let part = |value: &Json| match value.as_str() {
@@ -569,7 +571,7 @@ fn missing_complex(meta: &ArrayMeta, f: Float) -> Vec<(f64, f64)> {
     };
     let fill = fill_that_counts(meta);
     let stated = meta.attributes.get("_FillValue").filter(|_| fill.is_none()).and_then(|value| {
-        // V3 has it as a list of two texts.
+        // V3 writes it as a list of two strings.
         match value.items() {
             Some([re, im]) => part(re).zip(part(im)),
             Some(_) => None,
@@ -589,7 +591,7 @@ fn complex_number(bytes: &[u8], f: Float) -> Option<(f64, f64)> {
     part(re).zip(part(im))
 }
 
-/// The fill value of a V2 array that readers of CF take for its `_FillValue`; of a V3 array they take none.
+/// The fill value of a V2 array that CF readers use as its `_FillValue`; of a V3 array they use none.
 fn fill_that_counts(meta: &ArrayMeta) -> Option<&[u8]> {
     let stated = !matches!(meta.document.get("fill_value"), None | Some(Json::Null));
     (meta.format == Format::V2 && meta.dimension_names.is_some() && stated).then_some(&meta.fill.0)

@@ -1,4 +1,4 @@
-//! A part of an array, read as it is stored or as the CF conventions mean it.
+//! Reads a part of an array as stored, or decoded by the CF conventions.
 
 use super::{Cf, Lost, Related};
 use crate::array::windows::{Cutting, View};
@@ -8,26 +8,26 @@ use crate::format::Layout;
 use crate::meta::DataType;
 use crate::num;
 
-/// What is read, and what is made of it.
+/// A view of an array to read, and how to decode it.
 #[derive(Debug)]
 pub struct Reading {
     array: Array,
-    /// What is wanted, without the dimension of letters if there is one.
+    /// The selection, without the character dimension if there is one.
     view: View,
-    /// How many letters a text has, and what is wanted with their dimension.
+    /// The characters per text, and the selection including their dimension.
     letters: Option<(usize, View)>,
     cf: Option<Cf>,
 }
 
 impl Reading {
-    /// Elements as they are stored.
+    /// Elements as stored.
     #[must_use]
     pub fn stored(array: &Array, view: View) -> Self {
         Self { array: array.clone(), view, letters: None, cf: None }
     }
 
-    /// What the attributes of the array, and the arrays [beside it](super::related), make of its elements. Says through
-    /// `warn` what cannot be applied.
+    /// Elements decoded by the attributes of the array and of the arrays [beside it](super::related). Calls `warn` for
+    /// attributes that cannot be applied.
     #[must_use]
     pub fn decoded(array: &Array, view: View, related: &Related, warn: &mut dyn FnMut(&str)) -> Self {
         let cf = Cf::new(array.meta(), related, warn);
@@ -39,19 +39,19 @@ impl Reading {
         Self { array: array.clone(), view, letters, cf }
     }
 
-    /// What is wanted of the array.
+    /// The selection.
     #[must_use]
     pub fn view(&self) -> &View {
         &self.view
     }
 
-    /// Whether attributes change anything.
+    /// Whether CF decoding changes anything.
     #[must_use]
     pub fn is_decoded(&self) -> bool {
         self.cf.is_some()
     }
 
-    /// The type of the elements as they are given.
+    /// The type of the elements as returned.
     #[must_use]
     pub fn data_type(&self) -> DataType {
         match (&self.cf, &self.letters) {
@@ -61,16 +61,16 @@ impl Reading {
         }
     }
 
-    /// What the whole answer looks like.
+    /// Type, shape and order of the whole result.
     #[must_use]
     pub fn layout(&self, order: Order) -> Layout {
         let names = self.view.names(self.array.meta());
         Layout { shape: self.view.shape(), names, data_type: self.data_type(), order, width: 0 }
     }
 
-    /// What one element may take in memory.
+    /// The estimated memory per element.
     async fn item_size(&self) -> Result<usize> {
-        // Elements without a fixed size are perhaps longer elsewhere.
+        // Elements of variable size may be longer elsewhere.
         let read = match self.array.item_bytes().await? {
             about if self.array.meta().data_type.is_variable() => about.saturating_mul(2).max(256),
             exact => exact,
@@ -81,28 +81,28 @@ impl Reading {
         Ok(read.saturating_mul(letters).saturating_add(self.cf.as_ref().map_or(0, made)).max(1))
     }
 
-    /// The answer cut into windows of at most `budget` bytes each, one after the other.
+    /// Splits the selection into windows of at most `budget` bytes each, in order.
     pub async fn windows(&self, budget: usize, order: Order) -> Result<impl Iterator<Item = View> + '_> {
         let item_size = self.item_size().await?;
-        // A budget too small to work with is stretched a little, or a large array would be read element by element.
+        // A tiny budget is raised a little, or a large array would be read element by element.
         let total = self.view.count()?.saturating_mul(num::u64_of(item_size));
         let least = usize::try_from((total >> 12).min(1 << 20)).unwrap_or(0);
         let cutting = Cutting { item_size, budget: budget.max(least), order, sequential: true };
         Ok(self.view.windows(self.array.meta(), cutting).map(|window| self.view.narrowed(&window)))
     }
 
-    /// What attributes make of the elements, if anything.
+    /// The CF decoding, if there is any.
     pub(crate) fn cf(&self) -> Option<&Cf> {
         self.cf.as_ref()
     }
 
-    /// The elements of a window, or of any other part of the view. Counts in `lost` what has no text.
+    /// Reads and decodes a window, or any other part of the view. Counts in `lost` what cannot be decoded.
     pub async fn read(&self, view: &View, options: &ReadOptions, lost: &mut Lost) -> Result<Slab> {
         let slab = self.read_packed(view, options, lost).await?;
         self.apply(slab, lost)
     }
 
-    /// What attributes make of elements that were read otherwise.
+    /// Decodes elements that were read in another way.
     pub fn apply(&self, slab: Slab, lost: &mut Lost) -> Result<Slab> {
         match &self.cf {
             Some(cf) => cf.apply(&slab, lost),
@@ -110,7 +110,7 @@ impl Reading {
         }
     }
 
-    /// The same before attributes are applied; letters are texts already.
+    /// Reads without decoding; characters are joined to texts already.
     pub(crate) async fn read_packed(
         &self,
         view: &View,
@@ -132,12 +132,12 @@ impl Reading {
     }
 }
 
-/// Letters, of which `letters` along the last dimension are a text each, as texts of that length.
+/// Joins `letters` characters along the last dimension to texts of that length.
 fn joined(slab: Slab, letters: usize) -> Result<Slab> {
     let shape = slab.shape.split_last().map(|(_, rest)| rest.to_vec()).unwrap_or_default();
     let bytes = match slab.order {
         Order::C => slab.bytes,
-        // The first letters of all texts, then the second ones.
+        // Fortran order: the first characters of all texts, then the second ones.
         Order::F => {
             let texts = slab.bytes.len().checked_div(letters).unwrap_or(0);
             let letter = |i: usize, k: usize| slab.bytes.get(k * texts + i).copied().unwrap_or(0);

@@ -1,5 +1,5 @@
-//! What the arrays beside an array say of it: bounds have the units of what they bound, and letters of one text lie
-//! along a dimension that nothing else uses.
+//! CF metadata that sibling arrays contribute: bounds take the units of the variable they bound, and a character
+//! dimension is one that only text arrays use.
 
 use super::split_since;
 use crate::array::Array;
@@ -8,22 +8,22 @@ use crate::group::Zarr;
 use crate::meta::json::Json;
 use crate::meta::{ArrayMeta, DataType, NodeMeta};
 
-/// What other arrays of the same group say of one.
+/// CF metadata of an array that comes from other arrays of its group.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Related {
     /// The units of the times that the array bounds.
     pub units: Option<String>,
     /// Their calendar.
     pub calendar: Option<String>,
-    /// Whether the last dimension is that of letters.
+    /// Whether the last dimension is a character dimension.
     pub letters: bool,
 }
 
-/// Looks at the arrays beside `array`, if it could be bounds or letters.
+/// Inspects the siblings of `array`, if it could be bounds or characters.
 pub async fn related(zarr: &Zarr, array: &Array) -> Result<Related> {
     let meta = array.meta();
     let (letters, bounds) = (could_be_letters(meta), could_be_bounds(meta));
-    // An array that is opened by itself has none beside it.
+    // An array that was opened by itself has no siblings.
     if array.path().is_empty() || !(letters || bounds) {
         return Ok(Related::default());
     }
@@ -42,7 +42,7 @@ pub async fn related(zarr: &Zarr, array: &Array) -> Result<Related> {
     Ok(bounded_by(name, &beside))
 }
 
-/// Two ends of an interval, and something about their units left to others.
+/// Whether the last dimension is a pair and the time units are not declared in full.
 fn could_be_bounds(meta: &ArrayMeta) -> bool {
     let text = |name: &str| meta.attributes.get(name).and_then(Json::as_str);
     matches!(meta.data_type, DataType::Int(_) | DataType::UInt(_) | DataType::Float(_))
@@ -58,7 +58,7 @@ fn last_dimension(meta: &ArrayMeta) -> Option<&str> {
     meta.dimension_names.as_deref()?.last()?.as_deref()
 }
 
-/// Whether the last dimension of `meta` is used by nothing but texts, as their last one, and is no array itself.
+/// Whether the last dimension of `meta` is used only by text arrays, as their last one, and is not an array itself.
 fn is_of_letters(meta: &ArrayMeta, beside: &[(&str, &ArrayMeta)]) -> bool {
     let Some(dimension) = last_dimension(meta) else { return false };
     beside.iter().all(|(name, other)| {
@@ -70,7 +70,7 @@ fn is_of_letters(meta: &ArrayMeta, beside: &[(&str, &ArrayMeta)]) -> bool {
     })
 }
 
-/// The units and calendar of the times whose attribute `bounds` is `name`.
+/// The units and calendar of the variable whose attribute `bounds` is `name`.
 fn bounded_by(name: &str, beside: &[(&str, &ArrayMeta)]) -> Related {
     let text = |a: &ArrayMeta, name: &str| a.attributes.get(name).and_then(Json::as_str).map(str::to_owned);
     let found = beside.iter().find_map(|(_, a)| {

@@ -1,6 +1,6 @@
-//! Times of the CF conventions: `days since 1850-01-01` in a calendar, and spans of time.
+//! CF times: `days since 1850-01-01` in a calendar, and durations.
 //!
-//! Everything is counted in nanoseconds, in 128-bit integers, so that nothing of what xarray writes is cut.
+//! Everything is in nanoseconds, in 128-bit integers, so that no time that xarray writes is truncated.
 
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::format::calendar::{self, Calendar};
@@ -11,10 +11,10 @@ use crate::num;
 const SECOND: i128 = 1_000_000_000;
 const DAY: i128 = 86_400 * SECOND;
 
-/// A thousand million years. Years of ten digits and more are no dates but fill values that nobody declared.
+/// A billion years. Years of ten and more digits are not dates but undeclared fill values.
 const FARTHEST: u128 = 1_000_000_000 * 366 * 86_400 * 1_000_000_000;
 
-/// What a number of units since a reference means.
+/// A time axis: calendar, unit and reference date.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct TimeAxis {
     pub(super) calendar: Calendar,
@@ -24,7 +24,7 @@ pub(super) struct TimeAxis {
     pub(super) unit: i128,
 }
 
-/// The unit and the reference of `days since 1850-01-01`, whatever the capitals; `None` for units of another form.
+/// The unit and the reference of `days since 1850-01-01`, ignoring case; `None` for units of another form.
 pub(super) fn split_since(units: &str) -> Option<(&str, &str)> {
     const WORD: &str = "since";
     let lower = units.to_ascii_lowercase();
@@ -62,7 +62,7 @@ impl TimeAxis {
         Ok(Self { calendar, reference, unit })
     }
 
-    /// The moment so many nanoseconds after the reference; `None` for one too far away to be a date.
+    /// The time `nanos` after the reference as text; `None` if it is too far away to be a date.
     pub(super) fn text(&self, nanos: i128) -> Option<String> {
         let at = self.reference.saturating_add(nanos);
         (at.unsigned_abs() <= FARTHEST).then(|| calendar::moment_text(self.calendar, at, 9, true))
@@ -74,11 +74,11 @@ pub(super) fn nanos_of_integer(n: i128, unit: i128) -> i128 {
     n.saturating_mul(unit)
 }
 
-/// `x` units in nanoseconds; `None` for what is infinite or farther away than any date.
+/// `x` units in nanoseconds; `None` if infinite or farther away than any date.
 ///
-/// A float of so many days is seldom a whole number of seconds, though its writer meant one. So this is the moment with
-/// the fewest decimals of a second that no other float lies nearer to; where floats lie closer than that, the
-/// nearest nanosecond.
+/// A float of days is seldom a whole number of seconds, even if its writer meant one. So this is the time with the
+/// fewest decimals of a second to which no other float is nearer; where floats lie closer than that, the nearest
+/// nanosecond.
 pub(super) fn nanos_of_float(x: f64, unit: i128) -> Option<i128> {
     // With this many bits after the point, even the longest unit is exact to a thousandth of a nanosecond.
     const FINEST: u32 = 70;
@@ -117,16 +117,16 @@ pub(crate) struct Interval {
 }
 
 impl Interval {
-    /// What is longer than a day.
+    /// Stands for any unit longer than a day.
     pub(crate) const LONG: i128 = DAY + 1;
 
-    /// What `text` says in this calendar; `None` if that is no date of it.
+    /// Parses a date of this calendar; `None` if it is not one.
     pub(crate) fn parse(text: &str, calendar: Calendar) -> Option<Self> {
         let text = text.trim();
         let text = text.strip_suffix('Z').unwrap_or(text);
         let (date, clock) = text.split_once(['T', ' ']).unwrap_or((text, ""));
         let unsigned = date.trim_start_matches(['-', '+']);
-        // A shorter number is hardly a year.
+        // A shorter number is unlikely to be a year.
         if unsigned.split(['-', '/']).next().is_none_or(|year| year.len() < 4) {
             return None;
         }
@@ -153,7 +153,7 @@ impl Interval {
         Some(Self { first, last: end - 1, unit })
     }
 
-    /// The coarsest unit, of a day or less, in which all these moments are whole.
+    /// The coarsest unit, of a day or less, of which all these times are whole multiples.
     pub(crate) fn unit_of(moments: impl Iterator<Item = i128>) -> i128 {
         const UNITS: [i128; 7] = [DAY, 3600 * SECOND, 60 * SECOND, SECOND, 1_000_000, 1_000, 1];
         let mut at = 0;
@@ -166,7 +166,7 @@ impl Interval {
     }
 }
 
-/// A span of time as people write it: `36h`, `2 days`, `-90min`, `PT3600S`. Its nanoseconds, and those of its unit.
+/// Parses a duration: `36h`, `2 days`, `-90min`, `PT3600S`. Returns its nanoseconds, and those of its unit.
 pub(crate) fn span(text: &str) -> Option<(i128, i128)> {
     let text = text.trim();
     let (sign, text) = text.strip_prefix('-').map_or((1.0, text), |rest| (-1.0, rest));
@@ -188,7 +188,7 @@ pub(crate) fn span(text: &str) -> Option<(i128, i128)> {
     Some((nanos, unit))
 }
 
-/// The unit of xarray's spans of time, which are named whole and in lower case: its nanoseconds.
+/// The nanoseconds of a unit of xarray's durations, whose names are in full and in lower case.
 pub(super) fn span_unit(units: &str) -> Option<i128> {
     Some(match units {
         "nanoseconds" => 1,
@@ -202,7 +202,7 @@ pub(super) fn span_unit(units: &str) -> Option<i128> {
     })
 }
 
-/// The unit in which spans are kept, by the attribute `dtype` (`timedelta64[s]`), and its nanoseconds.
+/// The unit of durations in memory, by the attribute `dtype` (`timedelta64[s]`), and its nanoseconds.
 pub(super) fn span_target(dtype: &str) -> Option<(TimeUnit, i128)> {
     let name = dtype.strip_prefix("timedelta64")?;
     let name = name.strip_prefix('[').and_then(|n| n.strip_suffix(']')).unwrap_or(name);
@@ -214,17 +214,17 @@ pub(super) fn span_target(dtype: &str) -> Option<(TimeUnit, i128)> {
     })
 }
 
-/// The name of a time zone behind a reference, which nobody applies.
+/// The name of a time zone after a reference; it is not applied.
 pub(super) fn zone_name(reference: &str) -> Option<&str> {
     let name = reference.trim_end().rsplit([' ', '\t', ',']).next()?;
     let is_name = name.len() > 1 && name.bytes().all(|b| b.is_ascii_alphabetic());
     (is_name && !matches!(name, "UTC" | "GMT") && name.len() < reference.trim_end().len()).then_some(name)
 }
 
-/// Nanoseconds to a moment such as `1850-01-01`, `1850-1-1 00:00:0.0`, `20000101`, `2000-01-01T12:00Z` or with ` +01:30`
-/// behind.
+/// Nanoseconds of a time such as `1850-01-01`, `1850-1-1 00:00:0.0`, `20000101`, `2000-01-01T12:00Z`, also with an
+/// offset such as ` +01:30`.
 fn moment(text: &str, calendar: Calendar) -> Option<i128> {
-    // Tabs and commas are what blanks are.
+    // Tabs and commas count as spaces.
     let text = text.replace(|c: char| c.is_whitespace() || c == ',', " ");
     let text = text.strip_suffix(zone_name(&text).unwrap_or_default()).unwrap_or(&text);
     let text = text.trim_end_matches("UTC").trim_end_matches("GMT").trim_end_matches('Z').trim();
@@ -249,7 +249,7 @@ fn moment(text: &str, calendar: Calendar) -> Option<i128> {
 /// Year, month and day of `2000-1-31`, `-44-3-15`, `2000/01/31`, `20000131`, `2000-01`, `2000`.
 fn date_parts(date: &str) -> Option<(i128, u32, u32)> {
     let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
-    // Eight digits are a compact date of ISO 8601; no other run of more than four says what it is.
+    // Eight digits are a compact ISO 8601 date; any other run of more than four is ambiguous.
     if digits(date) && date.len() > 4 {
         let (year, rest) = date.split_at_checked(4)?;
         let (month, day) = rest.split_at_checked(2).filter(|_| date.len() == 8)?;
@@ -261,7 +261,7 @@ fn date_parts(date: &str) -> Option<(i128, u32, u32)> {
     };
     let separator = if date.contains('/') { '/' } else { '-' };
     let mut parts = date.split(separator);
-    // `01/02/2000` may be in January or in February.
+    // `01/02/2000` is ambiguous: January or February.
     let year = parts.next().filter(|y| digits(y) && (separator == '-' || y.len() == 4))?;
     let year: i128 = year.parse::<u32>().ok()?.into();
     let mut part =
@@ -270,7 +270,7 @@ fn date_parts(date: &str) -> Option<(i128, u32, u32)> {
     parts.next().is_none().then_some((sign * year, month, day))
 }
 
-/// Nanoseconds of `12`, `12:30`, `12:30:01.5`, `0130`, `013000`; nothing is midnight. `None` for times no clock shows.
+/// Nanoseconds of `12`, `12:30`, `12:30:01.5`, `0130`, `013000`; empty is midnight. `None` for invalid times of day.
 fn time_of_day(text: &str) -> Option<i128> {
     if text.is_empty() {
         return Some(0);
@@ -293,7 +293,7 @@ fn time_of_day(text: &str) -> Option<i128> {
     if parts.next().is_some() || !fraction.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
-    // What is below a nanosecond is cut, as xarray cuts it.
+    // Fractions of a nanosecond are truncated, as in xarray.
     let fraction: i128 = format!("{fraction:0<9}").get(..9)?.parse().ok()?;
     Some((hours * 3600 + minutes * 60 + seconds) * SECOND + fraction)
 }

@@ -1,4 +1,4 @@
-//! The values of a coordinate in memory: one number, moment or text per position of a dimension.
+//! The values of a coordinate in memory: one number, time or text per position of a dimension.
 
 use std::borrow::Cow;
 
@@ -15,31 +15,31 @@ use crate::meta::float;
 use crate::meta::path::shown;
 use crate::num;
 
-/// A moment or an integer that is missing.
+/// A missing time or integer.
 pub(super) const MISSING: i128 = i128::MIN;
 
-/// Integers up to here are exact as floats.
+/// Integers up to this are exact as floats.
 const EXACT: u128 = 1 << 53;
 
 const DAY: i128 = 86_400_000_000_000;
 
-/// What the values of a coordinate are.
+/// The kind of values of a coordinate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum AxisKind {
-    /// Numbers of this format.
+    /// Floating-point numbers.
     Floats {
-        /// The format of floats that they have; labels are rounded to it.
+        /// Their float format; labels are rounded to it.
         format: Float,
-        /// Whether their last digits are those of an unpacking.
+        /// Whether they were scaled, so that their last digits are rounding errors.
         scaled: bool,
     },
-    /// True or false, as 1 and 0.
+    /// Booleans, as 1 and 0.
     Truths,
-    /// Integers that floats do not have.
+    /// Integers that are not exact as floats.
     Integers,
-    /// Moments, in nanoseconds from day 0 of the calendar.
+    /// Times, in nanoseconds from day 0 of the calendar.
     Moments(Calendar),
-    /// Spans of time, in nanoseconds.
+    /// Durations, in nanoseconds.
     Spans,
     /// Texts.
     Texts,
@@ -62,15 +62,14 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// Reads the coordinate `array` of the dimension `name`, window by window, within the memory that `zarr` was opened
-    /// with.
+    /// Reads the coordinate `array` of the dimension `name`, window by window, within the memory budget of `zarr`.
     pub(super) async fn read(zarr: &Zarr, array: &Array, name: &str) -> Result<Self> {
         let reading = decoded(zarr, array).await?;
         let n = reading.view().count()?;
         let memory = zarr.options().store.context.memory().max(1 << 20);
         if num::usize_of(n)?.saturating_mul(16) > memory {
             return Err(Error::usage(format!(
-                "the coordinate {name:?} has {n} values, which do not fit into the memory given; select by index"
+                "the coordinate {name:?} has {n} values, which exceed the memory budget; select by index"
             ))
             .with_hint("memory", "gives more"));
         }
@@ -83,7 +82,7 @@ impl Axis {
         Ok(values.finish(name))
     }
 
-    /// How many values there are.
+    /// The number of values.
     #[must_use]
     pub fn len(&self) -> usize {
         match &self.values {
@@ -93,13 +92,13 @@ impl Axis {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no values.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The value at position `i` as text: a date in ISO 8601, a number with as many digits as it needs.
+    /// The value at position `i` as text: a date in ISO 8601, a number with the digits it needs.
     #[must_use]
     pub fn text(&self, i: usize) -> Cow<'_, str> {
         match &self.values {
@@ -119,7 +118,7 @@ impl Axis {
                 value::text_of(&DataType::Float(format), bytes, Style::TEXT)
             }
             _ if x.fract() == 0.0 && x.abs() < 1e15 => format!("{x:.0}"),
-            // Of what was unpacked, the digits that a person would write.
+            // Unpacked numbers: only the significant digits.
             AxisKind::Floats { scaled: true, .. } => {
                 let short = format!("{x:.12e}").parse::<f64>().unwrap_or(x);
                 format!("{short}")
@@ -143,19 +142,19 @@ impl Axis {
         }
     }
 
-    /// `-90 to 90`: the first and the last value; of many in no order, that too.
+    /// Describes the values for messages: how many, the first, the last, and whether they are unordered.
     pub(super) fn extent(&self) -> String {
         match self.len() {
             0 => "it has no values".into(),
             1 => format!("its only value is {}", self.text(0)),
             n if self.direction == Direction::None => {
-                format!("its {n} values from {} to {} are in no order", self.text(0), self.text(n - 1))
+                format!("its {n} values from {} to {} are not sorted", self.text(0), self.text(n - 1))
             }
-            n => format!("its {n} values go from {} to {}", self.text(0), self.text(n - 1)),
+            n => format!("its {n} values range from {} to {}", self.text(0), self.text(n - 1)),
         }
     }
 
-    /// The step between values if it is the same everywhere; up to rounding, if they are floats.
+    /// The step between values if it is constant; up to rounding, if they are floats.
     pub(super) fn step(&self) -> Option<String> {
         let n = self.len();
         if n < 2 || self.kind == AxisKind::Truths {
@@ -191,7 +190,7 @@ impl Axis {
         }
     }
 
-    /// The step of `n` values of which these are the first and `end` the last, if it is the same everywhere.
+    /// The step of `n` values of which these are the first and `end` the last, if it is constant.
     pub(super) fn ends(&self, end: &Self, n: u64) -> Option<String> {
         let values = match (&self.values, &end.values) {
             (AxisValues::Floats(a), AxisValues::Floats(b)) => {
@@ -209,7 +208,7 @@ impl Axis {
         Self { values, ..self.clone() }.step()
     }
 
-    /// The coarsest unit in which all moments are whole.
+    /// The coarsest unit of which all times are whole multiples.
     pub(super) fn unit(&self) -> i128 {
         match &self.values {
             AxisValues::Wholes(v) => Interval::unit_of(v.iter().copied().filter(|n| *n != MISSING)),
@@ -217,7 +216,7 @@ impl Axis {
         }
     }
 
-    /// Whether readers take these moments for those of a model, whose calendar nobody lived by: xarray, through cftime.
+    /// Whether xarray would use cftime for these times: dates of a model calendar.
     pub(super) fn is_of_model(&self) -> bool {
         const GREGORIAN: (i128, u32, u32) = (1582, 10, 15);
         let (AxisKind::Moments(calendar), AxisValues::Wholes(v)) = (self.kind, &self.values) else {
@@ -233,7 +232,7 @@ impl Axis {
     }
 }
 
-/// `6 h`, `1 day`: a span in the largest unit in which it is whole.
+/// A duration in the largest unit of which it is a whole multiple: `6 h`, `1 day`.
 fn span_text(nanos: i128) -> String {
     const UNITS: [(i128, &str); 7] = [
         (DAY, "d"),
@@ -248,10 +247,10 @@ fn span_text(nanos: i128) -> String {
     format!("{} {name}", nanos / unit)
 }
 
-/// The whole of a coordinate as its attributes mean it.
+/// A coordinate, decoded by its attributes.
 ///
 /// # Errors
-/// If it has another number of dimensions than one.
+/// If it does not have exactly one dimension.
 pub(super) async fn decoded(zarr: &Zarr, array: &Array) -> Result<Reading> {
     let view = View::new(&[], array.meta())?;
     let beside = related(zarr, array).await.unwrap_or_default();
@@ -259,14 +258,14 @@ pub(super) async fn decoded(zarr: &Zarr, array: &Array) -> Result<Reading> {
     match reading.view().shape().len() {
         1 => Ok(reading),
         n => Err(Error::usage(format!(
-            "the coordinate has {n} dimensions, and only one of one can be looked up"
+            "the coordinate has {n} dimensions; only one-dimensional coordinates can be looked up"
         ))
         .with_node(shown(array.path()))
         .with_hint("isel", "selects by index")),
     }
 }
 
-/// Values on their way into an [`Axis`].
+/// Builds an [`Axis`], slab by slab.
 pub(super) struct AxisBuilder<'a> {
     cf: Option<&'a Cf>,
     data_type: DataType,
@@ -299,7 +298,7 @@ impl<'a> AxisBuilder<'a> {
         Self { cf, data_type, kind, values }
     }
 
-    /// Adds elements as they are stored.
+    /// Adds elements as stored.
     pub(super) fn add(&mut self, slab: &Slab) -> Result<()> {
         let times = matches!(self.kind, AxisKind::Moments(_) | AxisKind::Spans);
         match (&mut self.values, self.cf) {
@@ -349,7 +348,7 @@ impl<'a> AxisBuilder<'a> {
     }
 }
 
-/// Nanoseconds of a time of numpy's own types: of a moment from day 0 of the calendar.
+/// Nanoseconds of a numpy datetime, from day 0 of the calendar, or timedelta.
 fn native(t: &DataType, item: &[u8]) -> Option<i128> {
     let n = value::signed(item).filter(|n| *n != i64::MIN)?;
     let (DataType::DateTime(unit, scale) | DataType::TimeDelta(unit, scale)) = t else { return None };

@@ -1,4 +1,4 @@
-//! What a label, a list of labels or a slice between two of them means on an axis.
+//! Looks up labels on an axis: resolves a value, a list of values or a slice to positions.
 
 use std::ops::Range;
 
@@ -12,26 +12,26 @@ use crate::meta::dtype::Float;
 use crate::meta::float;
 use crate::num;
 
-/// A label as the axis has them.
+/// A parsed label.
 #[derive(Debug, Clone, PartialEq)]
 enum Label {
     Float(f64),
-    /// From its first to its last value: a date may be short for many moments. And the unit it was given in.
+    /// The first and the last value it covers, since a date may stand for many times; and the unit it was given in.
     Whole(i128, i128, i128),
     Text(String),
 }
 
-/// What stands behind `NAME=`.
+/// The value of `NAME=`.
 enum WantedLabel {
     All,
     One(Label),
     List(Vec<Label>),
-    /// From, to, and every how many.
+    /// Start, end and step.
     Slice(Option<Label>, Option<Label>, i64),
 }
 
 impl Axis {
-    /// The positions that `text` means: `10.5`, `[10,20]`, `-10:10`, `2000-07`, `2000-07-01:2000-08`.
+    /// The positions that `text` selects: `10.5`, `[10,20]`, `-10:10`, `2000-07`, `2000-07-01:2000-08`.
     pub fn find(&self, text: &str, lookup: &Lookup) -> Result<Index> {
         let text = text.trim();
         let named = |e: Error| e.within(format_args!("{}={text}", self.name));
@@ -43,7 +43,7 @@ impl Axis {
             WantedLabel::List(labels) => {
                 let single = |label: &Label| match self.place(label, lookup.method, tolerance)?.as_slice() {
                     [at] => Ok(*at),
-                    _ => Err(Error::usage(format!("{} is there more than once", self.shown(label)))),
+                    _ => Err(Error::usage(format!("{} occurs more than once", self.shown(label)))),
                 };
                 let places = labels.iter().map(single).collect::<Result<Vec<usize>>>().map_err(named)?;
                 Ok(Index::List(places.into_iter().map(signed).collect()))
@@ -51,7 +51,7 @@ impl Axis {
         }
     }
 
-    /// The one position that a label means, for pointwise selection.
+    /// The single position of a label, for pointwise selection.
     pub(super) fn position(&self, text: &str, lookup: &Lookup) -> Result<u64> {
         match self.find(&format!("[{}]", text.trim()), lookup)? {
             Index::List(list) if list.len() == 1 => {
@@ -68,7 +68,7 @@ impl Axis {
         }
         let colons = super::text::outside(text, ':');
         let is_label = match &self.values {
-            // A text with a colon is a text if there is such a one.
+            // A text with a colon is a label if the axis has it, else a slice.
             AxisValues::Texts(v) => colons.is_empty() || v.iter().any(|t| t == text),
             _ => self.parse(text).is_some(),
         };
@@ -79,7 +79,7 @@ impl Axis {
             return self.label(text).map(WantedLabel::One);
         }
         let end = |t: &str| if t.trim().is_empty() { Some(None) } else { self.parse(t).map(Some) };
-        // Times have colons, too: those two ends are meant that can both be read.
+        // Times have colons, too: split where both ends can be parsed.
         for at in colons {
             let (Some(left), Some(right)) = (text.get(..at), text.get(at + 1..)) else { continue };
             let Some(from) = end(left) else { continue };
@@ -102,7 +102,7 @@ impl Axis {
                 AxisKind::Floats { .. } | AxisKind::Integers => "a number, such as 10.5, 10:20 or [10,20]",
                 AxisKind::Truths => "true or false",
                 AxisKind::Moments(_) => "a date, such as 2000-07, 2000-07-01T12:00 or 2000:2001-06",
-                AxisKind::Spans => "a span of time, such as 36h, 2D or 0h:12h",
+                AxisKind::Spans => "a duration, such as 36h, 2D or 0h:12h",
                 AxisKind::Texts => "a text",
             };
             Error::usage(format!("{:?} is not {example}; {}", text.trim(), self.extent()))
@@ -125,7 +125,7 @@ impl Axis {
             },
             AxisKind::Floats { format, .. } => {
                 let x = text.parse::<f64>().ok()?;
-                // As the coordinate has it: 0.1 of a float32 is not that of a float64.
+                // Rounded to the coordinate's type: 0.1 as float32 differs from 0.1 as float64.
                 Some(Label::Float(match format {
                     Float::F64 => x,
                     small => float::to_f64(small, float::from_f64(small, x)),
@@ -141,7 +141,7 @@ impl Axis {
         };
         found.filter(|t: &f64| *t >= 0.0).ok_or_else(|| {
             Error::usage(format!(
-                "the tolerance {text:?} is no distance along {:?}, such as 0.5 or 12h",
+                "invalid tolerance {text:?} for {:?}: expected a distance such as 0.5 or 12h",
                 self.name
             ))
         })
@@ -155,11 +155,10 @@ impl Axis {
         }
     }
 
-    /// A single label: its dimension falls away, unless it is short for many, or there several times.
+    /// A single label: its dimension is dropped, unless the label covers several values or occurs more than once.
     fn one(&self, label: &Label, method: Method, tolerance: Option<f64>) -> Result<Index> {
         if let (AxisKind::Moments(_), Label::Whole(first, last, unit)) = (self.kind, label) {
-            // As pandas and cftime have it: what is coarser than the axis is all that it holds; and in the calendars of
-            // models everything is.
+            // As in pandas and cftime: a date coarser than the axis is a range; in model calendars every date is.
             let is_range = match method {
                 Method::Exact => *unit > self.unit() || self.is_of_model(),
                 _ => *unit >= Interval::LONG,
@@ -169,7 +168,7 @@ impl Axis {
                 return Ok(index(&places));
             }
             if is_range && method == Method::Exact {
-                return Err(self.nothing(format_args!("lies in it")));
+                return Err(self.nothing(format_args!("lies in this period")));
             }
         }
         match self.place(label, method, tolerance)?.as_slice() {
@@ -188,7 +187,7 @@ impl Axis {
         }
     }
 
-    /// The positions of a label: all that equal it, or the one that `method` takes in their place; at least one.
+    /// The positions of a label: all that equal it, or else the one that `method` selects; at least one.
     fn place(&self, label: &Label, method: Method, tolerance: Option<f64>) -> Result<Vec<usize>> {
         let found = match (&self.values, label) {
             (AxisValues::Floats(v), Label::Float(x)) if x.is_nan() => positions(v, |y| y.is_nan()),
@@ -209,27 +208,26 @@ impl Axis {
         };
         let scaled = matches!(self.kind, AxisKind::Floats { scaled: true, .. });
         match near {
-            // The digits of an unpacked number are nobody's choice.
+            // The last digits of an unpacked number are rounding errors.
             Some((at, gap)) if method == Method::Exact && scaled && gap <= self.rounding() => Ok(vec![at]),
             Some((at, gap)) if method != Method::Exact && tolerance.is_none_or(|t| gap <= t) => {
                 Ok(self.alike(at))
             }
             _ if method != Method::Exact && self.direction == Direction::None => Err(Error::usage(format!(
-                "there is no such value, and {}, so that none is the nearest",
+                "no value equals it, and {}, so the nearest cannot be determined",
                 self.extent()
             ))),
             Some((at, _)) if method != Method::Exact => {
-                Err(self
-                    .nothing(format_args!("is within the tolerance: the nearest one is {}", self.text(at))))
+                Err(self.nothing(format_args!("is within the tolerance; the nearest is {}", self.text(at))))
             }
             Some((at, _)) => Err(self
-                .nothing(format_args!("is exactly that; the nearest one is {}", self.text(at)))
-                .with_hint("method", "nearest takes that")),
-            None => Err(self.nothing(format_args!("is that"))),
+                .nothing(format_args!("equals it; the nearest is {}", self.text(at)))
+                .with_hint("method", "nearest selects it")),
+            None => Err(self.nothing(format_args!("equals it"))),
         }
     }
 
-    /// What there is nothing of.
+    /// The error for a label that selects nothing.
     fn nothing(&self, why: std::fmt::Arguments<'_>) -> Error {
         Error::usage(format!("no value of {:?} {why}; {}", self.name, self.extent()))
     }
@@ -241,7 +239,7 @@ impl Axis {
         }
     }
 
-    /// The position that `method` takes, and how far off it is. Looking for the exact one, the nearest: for messages.
+    /// The position that `method` selects, and its distance. For `Exact`, the nearest, to name it in the message.
     fn near<T: PartialOrd>(
         &self,
         values: &[T],
@@ -259,7 +257,7 @@ impl Axis {
             Method::Pad => before,
             Method::Backfill => after,
             Method::Nearest | Method::Exact => match (before, after) {
-                // Of two that are as near, the larger.
+                // On a tie, the larger.
                 (Some(b), Some(a)) if b.1 < a.1 || (b.1 == a.1 && self.direction == Direction::Down) => {
                     Some(b)
                 }
@@ -268,7 +266,7 @@ impl Axis {
         }
     }
 
-    /// The positions of the value at `at`, which may be there several times.
+    /// The positions of all values equal to that at `at`.
     fn alike(&self, at: usize) -> Vec<usize> {
         let same = match &self.values {
             AxisValues::Floats(v) => v.get(at).map(|x| self.equal(v, x)),
@@ -278,7 +276,7 @@ impl Axis {
         same.filter(|places| !places.is_empty()).unwrap_or_else(|| vec![at])
     }
 
-    /// How far off an unpacked number may be.
+    /// The rounding error of an unpacked number.
     fn rounding(&self) -> f64 {
         match &self.values {
             AxisValues::Floats(v) => v.iter().fold(0f64, |most, x| most.max(x.abs())) * 8.0 * f64::EPSILON,
@@ -286,7 +284,7 @@ impl Axis {
         }
     }
 
-    /// Everything between two labels, both included, in whichever order they are given.
+    /// Everything between two labels, inclusive, in either order.
     fn slice(&self, from: Option<&Label>, to: Option<&Label>, step: i64) -> Result<Index> {
         let range = match &self.values {
             _ if self.direction == Direction::None => self.slice_of_places(from, to)?,
@@ -317,7 +315,7 @@ impl Axis {
             }
         };
         if range.is_empty() {
-            return Err(self.nothing(format_args!("lies between these")));
+            return Err(self.nothing(format_args!("lies in this range")));
         }
         let (start, end) = (num::u64_of(range.start), num::u64_of(range.end));
         Ok(match step {
@@ -326,8 +324,8 @@ impl Axis {
         })
     }
 
-    /// The positions between two ends, each with its first and its last value. Without one of them, up to where the
-    /// axis begins or ends.
+    /// The positions between two ends, each with its first and its last value. A missing end means the start or end of
+    /// the axis.
     fn ordered<T: PartialOrd>(
         &self,
         values: &[T],
@@ -340,7 +338,7 @@ impl Axis {
         let (low, high) = match (&from, &to_last) {
             (Some(a), Some(b)) if a > b => (to.as_ref(), from_last.as_ref()),
             (Some(_), Some(_)) => (from.as_ref(), to_last.as_ref()),
-            // One end alone follows the axis: `10:` is everything behind 10.
+            // An open slice follows the direction of the axis: `10:` is everything from 10 on.
             (Some(_), None) if down => (None, from_last.as_ref()),
             (None, Some(_)) if down => (to.as_ref(), None),
             _ => (from.as_ref(), to_last.as_ref()),
@@ -348,14 +346,14 @@ impl Axis {
         between(values, self.direction, low, high)
     }
 
-    /// On an axis without an order, from one value that is there to another.
+    /// A slice of an unsorted axis, from one existing value to another.
     fn slice_of_places(&self, from: Option<&Label>, to: Option<&Label>) -> Result<Range<usize>> {
         let end = |label: Option<&Label>, open: usize| match label {
             None => Ok(open),
             Some(label) => match self.place(label, Method::Exact, None).as_deref() {
                 Ok([at]) => Ok(*at),
                 _ => Err(Error::usage(format!(
-                    "{}: a slice of it needs two values that are there, each of them once",
+                    "{}: a slice needs two existing values, each of which occurs once",
                     self.extent()
                 ))),
             },
@@ -433,7 +431,7 @@ mod tests {
         assert_eq!(find(&up, "[20,-10]"), Some(Index::List(vec![3, 0])));
         assert_eq!(find(&up, "11:19"), None);
         assert_eq!(find(&up, ":"), Some(Index::All));
-        // Of two that are as near, the larger.
+        // On a tie, the larger.
         for (axis, at) in [(&up, 2), (&down, 1)] {
             assert_eq!(by(axis, "5", Method::Nearest, None), Some(Index::At(at)));
         }

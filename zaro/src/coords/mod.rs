@@ -1,16 +1,16 @@
-//! Selecting by the values of coordinates, as xarray's `sel` does: `time=2000-07,lat=-10:10,lon=150.5`.
+//! Selection by coordinate values, like xarray's `sel`: `time=2000-07,lat=-10:10,lon=150.5`.
 //!
-//! The coordinate of a dimension is the array of that name and of that one dimension, in the group of the array or in one
-//! above it. [`Labels`] are what was asked for, [`indexes`] makes positions of them, [`Axis`] holds the values of one
-//! coordinate. [`read_points`] selects one element per point, [`Query`] the same part of all arrays of a data set, and
-//! [`Summary`] says what a data set holds.
+//! The coordinate of a dimension is the array of that name and of that one dimension, in the group of the array or in
+//! one above it. [`Labels`] are the values to select, [`indexes`] resolves them to positions, [`Axis`] holds the values
+//! of one coordinate. [`read_points`] selects one element per point, [`Query`] the same part of all arrays of a data
+//! set, and [`Summary`] describes a data set.
 //!
-//! What a label means, where xarray leaves a choice or none at all:
+//! Where xarray's rules vary or are silent:
 //!
-//! * A single value takes its dimension away; a slice, a list, and a date that is short for many keep it.
-//! * A slice includes both ends, and they may be given in either order, whichever way the axis goes.
+//! * A single value drops its dimension; a slice, a list, and a date that stands for many times keep it.
+//! * A slice includes both ends, which may be given in either order, whatever the direction of the axis.
 //! * A decimal number is rounded to the coordinate's type before it is compared.
-//! * What selects nothing is an error that says what there is.
+//! * Selecting nothing is an error that names the range of values.
 
 mod axis;
 mod find;
@@ -36,13 +36,13 @@ pub use part::{ArrayPart, Part, Query};
 pub use points::{Points, read_points};
 pub use summary::{Range, Summary, Variable};
 
-/// What to take where no value equals a label.
+/// What to select if no value equals a label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Method {
-    /// Nothing: that is an error.
+    /// Nothing: it is an error.
     #[default]
     Exact,
-    /// The nearest value; of two that are as near, the larger.
+    /// The nearest value; on a tie, the larger.
     Nearest,
     /// The last value before it, in the order of the axis.
     Pad,
@@ -50,16 +50,16 @@ pub enum Method {
     Backfill,
 }
 
-/// How labels are looked up.
+/// Options for looking up labels.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Lookup {
-    /// What to take where no value equals a label.
+    /// What to select if no value equals a label.
     pub method: Method,
-    /// How far off that may be: a number, or a span such as `12h` along times.
+    /// The maximum distance of that value: a number, or a duration such as `12h` for times.
     pub tolerance: Option<String>,
 }
 
-/// What is wanted of dimensions, by the values of their coordinates.
+/// A selection by coordinate values: dimension names and labels.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Labels {
     items: Vec<(String, String)>,
@@ -67,7 +67,7 @@ pub struct Labels {
 }
 
 impl Labels {
-    /// From texts such as `time=2000-07,lat=-10:10`.
+    /// Parses texts such as `time=2000-07,lat=-10:10`.
     pub fn parse<T: AsRef<str>>(texts: &[T], lookup: Lookup) -> Result<Self> {
         let items = texts.iter().map(|t| text::pairs(t.as_ref())).collect::<Result<Vec<_>>>()?.concat();
         let mut names = BTreeSet::new();
@@ -77,7 +77,7 @@ impl Labels {
         }
     }
 
-    /// Whether nothing is said.
+    /// Whether nothing is selected, so that everything is meant.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
@@ -99,7 +99,7 @@ impl<'a> Coordinates<'a> {
     /// The coordinate of the dimension `name`, which has `extent` positions in the array at `path`.
     pub(crate) async fn axis(&mut self, path: &str, name: &str, extent: u64) -> Result<Arc<Axis>> {
         let Some(array) = coordinate(self.zarr, path, name).await? else {
-            let what = format!("the dimension {name:?} has no coordinate, an array of that name");
+            let what = format!("the dimension {name:?} has no coordinate (an array of that name)");
             return Err(Error::usage(what).with_hint("isel", "selects by index"));
         };
         if let Some(axis) = self.known.get(array.path()) {
@@ -107,7 +107,7 @@ impl<'a> Coordinates<'a> {
         }
         if array.meta().shape.first() != Some(&extent) {
             return Err(Error::invalid(format!(
-                "the coordinate {} has shape {:?}, and the dimension {extent} positions",
+                "the coordinate {} has shape {:?}, but the dimension has {extent} positions",
                 shown(array.path()),
                 array.meta().shape
             )));
@@ -117,7 +117,7 @@ impl<'a> Coordinates<'a> {
         Ok(axis)
     }
 
-    /// One index per dimension of the array at `path`; names that it does not have are passed over.
+    /// One index per dimension of the array at `path`; names that it does not have are ignored.
     async fn known_indexes(
         &mut self,
         path: &str,
@@ -169,8 +169,10 @@ async fn coordinate(zarr: &Zarr, path: &str, name: &str) -> Result<Option<Array>
             let names = meta.dimension_names.as_deref().unwrap_or_default();
             let first = names.first().and_then(Option::as_deref);
             if meta.shape.len() == 1 && first != Some(name) {
-                let what =
-                    format!("{} is no coordinate of the dimension {name:?}: its own is another", shown(&at));
+                let what = format!(
+                    "{} is not a coordinate of the dimension {name:?}: it has another dimension",
+                    shown(&at)
+                );
                 return Err(Error::usage(what).with_hint("isel", "selects by index"));
             }
             return zarr.array_of(&at, meta, node.findings).map(Some);
@@ -180,10 +182,10 @@ async fn coordinate(zarr: &Zarr, path: &str, name: &str) -> Result<Option<Array>
     Ok(None)
 }
 
-/// The positions of `array` that are meant, one index per dimension: some by index, some by the values of coordinates.
+/// Resolves a selection of `array` to one index per dimension: some given by index, some by coordinate values.
 ///
 /// # Errors
-/// `Usage` if a dimension or a value is not there, or a coordinate cannot be looked up.
+/// `Usage` if a dimension or a value does not exist, or a coordinate cannot be looked up.
 pub async fn indexes(
     zarr: &Zarr,
     array: &Array,
@@ -199,8 +201,8 @@ pub async fn indexes(
     Coordinates::new(zarr).known_indexes(array.path(), meta, by_index, labels).await
 }
 
-/// What says, of each element of the part `view` of `array`, where it lies: a column per dimension with the values of its
-/// coordinate, or with positions where it has none. A dimension that was picked out has one value for all.
+/// The coordinates of each element of the part `view` of `array`: a column per dimension with the values of its
+/// coordinate, or with positions if it has none. A dimension selected by a single value has the same value in all rows.
 pub async fn columns(zarr: &Zarr, array: &Array, view: &View) -> Result<Vec<Column>> {
     let (meta, kept) = (array.meta(), view.dimensions());
     let mut coordinates = Coordinates::new(zarr);
@@ -228,7 +230,7 @@ pub async fn columns(zarr: &Zarr, array: &Array, view: &View) -> Result<Vec<Colu
     Ok(columns)
 }
 
-/// What to say of a name that is no dimension but an array of several.
+/// The error for a name that is not a dimension but an array along others.
 async fn several(zarr: &Zarr, path: &str, name: &str) -> Option<Error> {
     let group = path.rsplit_once('/').map_or("", |(group, _)| group);
     let node = zarr.find(&join(group, name)).await.ok()??;
@@ -238,8 +240,8 @@ async fn several(zarr: &Zarr, path: &str, name: &str) -> Option<Error> {
     let what = match meta.shape.len() {
         0 => return None,
         1 if names == name => return None,
-        1 => format!("{name:?} is a coordinate along {names}, but not its own: select along {names}"),
-        n => format!("{name:?} is a coordinate of {n} dimensions ({names}): select along these"),
+        1 => format!("{name:?} is a coordinate along {names}, not a dimension; select along {names}"),
+        n => format!("{name:?} is a coordinate of {n} dimensions ({names}); select along these"),
     };
     Some(Error::usage(what).with_hint("isel", "selects by index"))
 }

@@ -1,19 +1,19 @@
-//! Looking values up in a list that goes up or down, or in one that does neither.
+//! Binary search for values in an ascending or descending list, and linear search in an unsorted one.
 
 use std::ops::Range;
 
-/// Which way the values of a coordinate go.
+/// The sort order of the values of a coordinate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Direction {
-    /// None is smaller than the one before.
+    /// Ascending; neighbours may be equal.
     Up,
-    /// None is larger than the one before.
+    /// Descending; neighbours may be equal.
     Down,
-    /// Neither, or some are no values at all.
+    /// Neither, or some are NaN.
     None,
 }
 
-/// Which way `values` go.
+/// The sort order of `values`.
 pub(super) fn direction<T: PartialOrd>(values: &[T]) -> Direction {
     let all = |holds: fn(&T, &T) -> bool| values.windows(2).all(|w| matches!(w, [a, b] if holds(a, b)));
     // NaN is not even equal to itself.
@@ -25,7 +25,7 @@ pub(super) fn direction<T: PartialOrd>(values: &[T]) -> Direction {
     }
 }
 
-/// The positions of all values from `low` to `high`, both included.
+/// The positions of all values from `low` to `high`, inclusive.
 pub(super) fn between<T: PartialOrd>(
     values: &[T],
     direction: Direction,

@@ -1,4 +1,4 @@
-//! The same part of every array of a data set, with the coordinates that belong to it.
+//! Selects the same part of every array of a data set, with the coordinates that belong to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,20 +10,19 @@ use crate::meta::path::join;
 use crate::meta::{ArrayMeta, Json, NodeMeta};
 use crate::suggest;
 
-/// What is wanted of one array.
+/// The selected part of one array.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArrayPart {
-    /// One index per dimension; a single position takes its dimension away.
+    /// One index per dimension; a single position drops its dimension.
     pub indexes: Vec<Index>,
-    /// What the attribute `coordinates` is to be, where dimensions became single values: so readers know these from data.
+    /// The new attribute `coordinates`, if dimensions became single values: it tells readers which arrays are not data.
     pub coordinates: Option<String>,
 }
 
-/// What is wanted of a hierarchy.
+/// A selection of a hierarchy: variables, and parts of their dimensions.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Query {
-    /// The arrays, by their paths below the node; the coordinates along their dimensions come with them. All, if none are
-    /// named.
+    /// The arrays, by their paths below the node; the coordinates of their dimensions are included. Empty for all.
     pub variables: Vec<String>,
     /// Positions by dimension name.
     pub by_index: Vec<(String, Index)>,
@@ -32,7 +31,7 @@ pub struct Query {
 }
 
 impl Query {
-    /// Whether nothing is said, so that everything is wanted.
+    /// Whether nothing is given, so that everything is selected.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.variables.is_empty() && self.by_index.is_empty() && self.labels.is_empty()
@@ -46,17 +45,17 @@ pub struct Part {
     pub arrays: BTreeMap<String, ArrayPart>,
     /// The paths of its groups.
     pub groups: BTreeSet<String>,
-    /// What the attribute `coordinates` of a group is to be: with coordinates that no array of the part can name.
+    /// The new attribute `coordinates` of groups, for coordinates that no array of the part can name.
     pub named_by_groups: BTreeMap<String, String>,
-    /// Coordinates along dimensions of the part that lie above it, and are not in it.
+    /// Coordinates of the part's dimensions that are in groups above it, and so not part of it.
     pub above: BTreeSet<String>,
 }
 
 impl Part {
-    /// The part of the node at `top`, of which these are all nodes, that `query` asks for.
+    /// The part of the node at `top` that `query` selects; `nodes` are all nodes of it.
     ///
     /// # Errors
-    /// `Usage` if no array has a dimension or a value that is named, `NotFound` if there is no such variable.
+    /// `Usage` if no array has a given dimension or value, `NotFound` if a variable does not exist.
     pub async fn of(zarr: &Zarr, top: &str, nodes: &[Node], query: &Query) -> Result<Self> {
         let Query { variables, by_index, labels } = query;
         let arrays: BTreeMap<&str, &ArrayMeta> = nodes.iter().filter_map(array_of).collect();
@@ -75,7 +74,7 @@ impl Part {
             let elsewhere =
                 |meta: &&ArrayMeta| meta.dimension_names.iter().flatten().flatten().any(|n| n == name);
             let what = match arrays.values().any(elsewhere) {
-                true => "none of the variables that are chosen has a dimension",
+                true => "none of the selected variables has a dimension",
                 false => "no array has a dimension",
             };
             let instead = suggest::instead(name, known.iter().copied());
@@ -101,9 +100,9 @@ impl Part {
         Ok(part)
     }
 
-    /// Names the coordinates that readers would take for data: those that are single values now, in all arrays of data beside
-    /// them; and those that only arrays name which are not in the part, as xarray does: in arrays of data that have their
-    /// dimensions, or in the group.
+    /// Declares coordinates that readers would otherwise take for data, as xarray does: those that are single values
+    /// now, in all sibling data arrays; and those declared only by arrays outside the part, in data arrays that have
+    /// their dimensions, or in the group.
     fn name_coordinates(
         &mut self,
         nodes: &[Node],
@@ -148,7 +147,7 @@ impl Part {
     }
 }
 
-/// The attribute `coordinates` with the names of these arrays, if that is another than it was.
+/// The attribute `coordinates` with the names of these arrays added, if that changes it.
 fn with_names(attributes: &Json, paths: &[&str]) -> Option<String> {
     let old = attributes.get("coordinates").and_then(Json::as_str).unwrap_or_default();
     let mut names: Vec<&str> = old.split_whitespace().collect();
@@ -172,7 +171,7 @@ fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
 
-/// The paths of all arrays that are coordinates: called like a dimension beside them, or named as one by others.
+/// The paths of all coordinate arrays: named like a dimension beside them, or declared as coordinates by others.
 pub(super) fn coordinate_names(nodes: &[Node]) -> BTreeSet<String> {
     let mut out = BTreeSet::new();
     for node in nodes {
@@ -188,7 +187,7 @@ pub(super) fn coordinate_names(nodes: &[Node]) -> BTreeSet<String> {
     out
 }
 
-/// The paths of the arrays that are wanted: those named, and the coordinates along their dimensions.
+/// The paths of the selected arrays: those named, and the coordinates of their dimensions.
 fn chosen(
     top: &str,
     arrays: &BTreeMap<&str, &ArrayMeta>,
@@ -204,11 +203,11 @@ fn chosen(
         if !arrays.contains_key(path.as_str()) {
             let below = arrays.keys().map(|p| p.strip_prefix(top).unwrap_or(p).trim_start_matches('/'));
             let instead = suggest::instead(name, below);
-            return Err(Error::not_found(format!("there is no variable {name:?}{instead}")));
+            return Err(Error::not_found(format!("variable {name:?} not found{instead}")));
         }
         wanted.insert(path);
     }
-    // As xarray takes them along: all whose dimensions are among those of the variables, in their group and those above.
+    // As in xarray: all whose dimensions are among those of the variables, in their group and those above.
     for group in wanted.iter().map(|path| split(path).0.to_owned()).collect::<BTreeSet<_>>() {
         let dimensions: BTreeSet<&str> = wanted
             .iter()

@@ -1,4 +1,5 @@
-//! One element per point, as xarray's vectorised selection: a station's temperature at a time, a track through a field.
+//! Pointwise selection, one element per point, like xarray's vectorized indexing: stations at times, a track through a
+//! field.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
@@ -14,10 +15,10 @@ use crate::group::Zarr;
 use crate::meta::ArrayMeta;
 use crate::num;
 
-/// Chunks read at once.
+/// Chunks read concurrently.
 const AT_ONCE: usize = 8;
 
-/// Points, by the names of some dimensions.
+/// Points, given by values along named dimensions.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Points {
     names: Vec<String>,
@@ -26,7 +27,7 @@ pub struct Points {
 }
 
 impl Points {
-    /// A point per text, such as `lat=10,lon=20.5`. All have the same names.
+    /// Parses one point per text, such as `lat=10,lon=20.5`. All have the same names.
     pub fn parse<T: AsRef<str>>(texts: &[T]) -> Result<Self> {
         let mut points = Self::default();
         for text in texts {
@@ -34,14 +35,14 @@ impl Points {
             if points.rows.is_empty() {
                 points.names = names;
             } else if points.names != names {
-                return Err(Error::usage("all points have values of the same dimensions, in the same order"));
+                return Err(Error::usage("all points must have the same dimensions, in the same order"));
             }
             points.rows.push(row);
         }
         Ok(points)
     }
 
-    /// A table with a header of dimension names and a line per point.
+    /// Reads CSV with a header of dimension names and a line per point.
     pub fn csv(input: &mut dyn Read) -> Result<Self> {
         let mut content = String::new();
         input.read_to_string(&mut content)?;
@@ -53,7 +54,7 @@ impl Points {
         let rows: Vec<Vec<String>> = lines.map(cells).collect();
         match rows.iter().position(|row| row.len() != names.len()) {
             Some(at) => Err(Error::usage(format!(
-                "line {} of the points has not as many values as there are names in the first line ({})",
+                "line {} of the points does not have one value per name in the header ({})",
                 at + 2,
                 names.join(", ")
             ))),
@@ -61,8 +62,8 @@ impl Points {
         }
     }
 
-    /// What says of each element where it lies: the values of its point, and those of the other dimensions of `array`,
-    /// of which `rest` is wanted.
+    /// The coordinates of each element: the values of its point, and those of the other dimensions of `array`, of which
+    /// `rest` is selected.
     pub async fn columns(&self, zarr: &Zarr, array: &Array, rest: &[Index]) -> Result<Vec<Column>> {
         let column = |(i, name): (usize, &String)| {
             let values: Vec<String> =
@@ -87,7 +88,8 @@ impl Points {
         Ok(columns)
     }
 
-    /// The names of the answer's dimensions: that of the points, and those of `array` that `rest` and they leave.
+    /// The dimension names of the result: that of the points, then those of `array` that neither `rest` nor the points
+    /// drop.
     #[must_use]
     pub fn dimensions(&self, array: &Array, rest: &[Index]) -> Vec<Option<String>> {
         let meta = array.meta();
@@ -99,8 +101,8 @@ impl Points {
         std::iter::once(Some("point".to_owned())).chain(left).collect()
     }
 
-    /// Where the points lie in `array`: for each the positions along the dimensions that are named. Values of
-    /// coordinates are looked up; without a `lookup`, the values are positions themselves.
+    /// The positions of the points in `array` along the named dimensions. Coordinate values are looked up; without a
+    /// `lookup`, the values are positions.
     async fn positions(&self, zarr: &Zarr, array: &Array, lookup: Option<&Lookup>) -> Result<Located> {
         let meta = array.meta();
         let dims: Vec<usize> = self.names.iter().map(|name| meta.dimension(name)).collect::<Result<_>>()?;
@@ -133,13 +135,13 @@ impl Points {
 struct Located {
     /// The dimensions of the array.
     dims: Vec<usize>,
-    /// For each point, a position along each of these.
+    /// For each point, its position along each of these.
     places: Vec<Vec<u64>>,
 }
 
-/// The elements of `array` at `points`: the first dimension of the answer is that of the points, then come those that
-/// the points do not name, of which `rest` says what is wanted, one index per dimension of the array. Each chunk is read
-/// once.
+/// Reads the elements of `array` at `points`. The first dimension of the result is that of the points, then come those
+/// that the points do not name. `rest` selects along these; it has one index per dimension of the array. Each chunk is
+/// read once.
 pub async fn read_points(
     zarr: &Zarr,
     array: &Array,
@@ -155,7 +157,7 @@ pub async fn read_points(
     for d in &located.dims {
         match kept.get_mut(*d) {
             Some(index) if *index == Index::All => *index = Index::At(0),
-            _ => return Err(Error::usage("a dimension is named by the points and by the selection")),
+            _ => return Err(Error::usage("a dimension is used by both the points and the selection")),
         }
     }
     let others = Selection::new(kept.clone()).resolve(meta)?.shape;
@@ -165,11 +167,11 @@ pub async fn read_points(
     let memory = zarr.options().store.context.memory().max(1 << 20);
     if row.saturating_mul(count).saturating_mul(size) > memory {
         return Err(Error::usage(format!(
-            "{count} points of {row} elements each do not fit into the memory given; take fewer, or less of the other dimensions"
+            "{count} points of {row} elements each exceed the memory budget; use fewer points, or select less of the other dimensions"
         ))
         .with_hint("memory", "gives more"));
     }
-    // The dimensions of the array that are read, in their order.
+    // The dimensions of the array that the result keeps, in their order.
     let is_read = |(d, index): &(usize, &Index)| located.dims.contains(d) || !matches!(index, Index::At(_));
     let dims: Vec<usize> = kept.iter().enumerate().filter(is_read).map(|(d, _)| d).collect();
     let groups = located.by_chunk(meta);
@@ -211,7 +213,7 @@ pub async fn read_points(
     }
 }
 
-/// Where in a slab of these dimensions element `k` of a point lies, whose place along some of them is fixed.
+/// The offset of element `k` of a point in a slab of these dimensions; `fixed` gives the point's own positions.
 fn offset(dims: &[usize], shape: &[u64], fixed: &dyn Fn(usize) -> Option<u64>, k: u64) -> u64 {
     let (mut left, mut index, mut stride) = (k, 0u64, 1u64);
     for (d, length) in dims.iter().zip(shape).rev() {
@@ -226,14 +228,14 @@ fn offset(dims: &[usize], shape: &[u64], fixed: &dyn Fn(usize) -> Option<u64>, k
     index
 }
 
-/// The points in one chunk, and the positions between which they lie along each of their dimensions.
+/// The points in one chunk, and their bounding box along their dimensions.
 struct ChunkPoints {
     points: Vec<usize>,
     bounds: Vec<(u64, u64)>,
 }
 
 impl Located {
-    /// The points, chunk by chunk.
+    /// The points grouped by chunk.
     fn by_chunk(&self, meta: &ArrayMeta) -> Vec<ChunkPoints> {
         let inner = meta.inner_chunks();
         let chunk_of = |d: usize, at: u64| match inner.as_ref().and_then(|shape| shape.get(d)) {
@@ -263,7 +265,7 @@ impl ChunkPoints {
         lengths.fold(1, usize::saturating_mul)
     }
 
-    /// What is read: all between the bounds.
+    /// The selection to read: everything within the bounds.
     fn indexes(&self, kept: &[Index], dims: &[usize]) -> Vec<Index> {
         let mut indexes = kept.to_vec();
         for (d, (low, high)) in dims.iter().zip(&self.bounds) {

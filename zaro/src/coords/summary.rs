@@ -1,4 +1,4 @@
-//! What a data set holds, as `ncdump -h` says it: dimensions, variables, and the ranges of coordinates.
+//! Summarizes a data set, like `ncdump -h`: dimensions, variables, and the ranges of coordinates.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,15 +16,14 @@ use crate::group::{Node, Zarr};
 use crate::meta::{ArrayMeta, Json, NodeMeta};
 use crate::num;
 
-/// Coordinates looked at at once.
+/// Coordinates read concurrently.
 const AT_ONCE: usize = 16;
 
-/// The most coordinates whose ranges are read, and the largest chunk, decoded, that is read for one.
+/// The maximum number of coordinates whose ranges are read, and the largest decoded chunk that is read for one.
 const MOST_RANGES: usize = 64;
 const LARGEST_CHUNK: u64 = 16 << 20;
 
-/// The first and the last value of a coordinate as text, and the step between values if that is the same everywhere
-/// where it was looked.
+/// The first and the last value of a coordinate as text, and the step if it is constant in the chunks that were read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Range {
     /// The first value.
@@ -44,15 +43,15 @@ pub struct Variable {
     pub is_coordinate: bool,
     /// `standard_name`, or `long_name`; both, if they differ.
     pub names: Vec<String>,
-    /// `units`, unless they are those of dates, which are shown as such.
+    /// `units`, unless they are time units, since times are shown as dates.
     pub units: Option<String>,
-    /// The calendar of dates, if it is said.
+    /// The calendar of dates, if declared.
     pub calendar: Option<String>,
-    /// From where to where it goes, for a coordinate of one dimension.
+    /// The range of values, for a one-dimensional coordinate.
     pub range: Option<Range>,
 }
 
-/// What a data set holds.
+/// The dimensions and variables of a data set.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Summary {
     /// The dimensions and their lengths, in the order in which arrays name them; those of groups with the path of the group.
@@ -62,8 +61,8 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Of the hierarchy of these nodes. Of each coordinate only its first and its last chunk are read, of several at once,
-    /// and of a very large number of them only some.
+    /// Summarizes the hierarchy of these nodes. Only the first and the last chunk of each coordinate are read, several
+    /// concurrently; if there are very many coordinates, only some are read.
     pub async fn of(zarr: &Zarr, nodes: &[Node]) -> Self {
         let coordinates = coordinate_names(nodes);
         let mut summary = Self::default();
@@ -73,7 +72,7 @@ impl Summary {
             let group = node.path.rsplit_once('/').map_or("", |(group, _)| group);
             for (name, n) in names.iter().zip(&meta.shape) {
                 let Some(name) = name else { continue };
-                // A dimension of a group is known below it.
+                // A dimension of a group is visible below it.
                 let known = summary.dimensions.iter().any(|(known, length)| {
                     let (at, known) = known.rsplit_once('/').unwrap_or(("", known));
                     known == name
@@ -97,7 +96,7 @@ impl Summary {
         });
         let ranges = stream::iter(ranged.take(MOST_RANGES))
             .map(|(path, meta)| async move {
-                // What cannot be read is said by those who read it.
+                // Unreadable coordinates are reported when they are read for their data.
                 let range = range(zarr, &path, meta).await.ok().flatten();
                 (path, range)
             })
@@ -112,8 +111,8 @@ impl Summary {
         summary
     }
 
-    /// All of it as JSON: the first of `nodes`, its dimensions, and the nodes below it, each as
-    /// [`model::node`] has it, with what is said of it as a variable.
+    /// All of it as JSON: the first of `nodes`, its dimensions, and the nodes below it, each as [`model::node`] gives
+    /// it, with its summary as a variable.
     #[must_use]
     pub fn json(&self, nodes: &[Node], consolidated: bool) -> Json {
         let one = |node: &Node| {
@@ -202,7 +201,7 @@ fn variable(path: &str, meta: &ArrayMeta, is_coordinate: bool) -> Variable {
     }
 }
 
-/// From the first and the last chunk.
+/// Reads the range from the first and the last chunk.
 async fn range(zarr: &Zarr, path: &str, meta: ArrayMeta) -> Result<Option<Range>> {
     let Some(n) = meta.shape.first().copied().filter(|n| *n > 0) else { return Ok(None) };
     let chunk = meta.inner_chunks().and_then(|c| c.first().copied());

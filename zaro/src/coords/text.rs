@@ -1,8 +1,8 @@
-//! Selections as text: `time=2000-07,lat=-10:10,station=["a,b",c]`.
+//! Parses selections: `time=2000-07,lat=-10:10,station=["a,b",c]`.
 
 use crate::error::{Error, Result};
 
-/// Where `wanted` stands, neither in brackets nor in quotes.
+/// The positions of `wanted` outside brackets and quotes.
 pub(super) fn outside(text: &str, wanted: char) -> Vec<usize> {
     let mut places = Vec::new();
     let (mut depth, mut quote, mut before) = (0u32, None, ',');
@@ -10,7 +10,7 @@ pub(super) fn outside(text: &str, wanted: char) -> Vec<usize> {
         match (quote, c) {
             (Some(q), c) if c == q => quote = None,
             (Some(_), _) => {}
-            // An apostrophe inside of a word is no quote.
+            // An apostrophe inside a word is not a quote.
             (None, '"' | '\'') if matches!(before, '=' | '[' | ',' | ':') => quote = Some(c),
             (None, '[') => depth += 1,
             (None, ']') => depth = depth.saturating_sub(1),
@@ -22,7 +22,7 @@ pub(super) fn outside(text: &str, wanted: char) -> Vec<usize> {
     places
 }
 
-/// Splits at `at` where that stands neither in brackets nor in quotes; one at the end is forgiven.
+/// Splits at `at` outside brackets and quotes; a trailing one is allowed.
 pub(super) fn split(text: &str, at: char) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut start = 0;
@@ -50,7 +50,7 @@ pub(super) fn pairs(text: &str) -> Result<Vec<(String, String)>> {
             Ok((name.trim().to_owned(), value.trim().to_owned()))
         }
         _ => Err(Error::usage(format!(
-            "{:?} is not of the form NAME=VALUE; several values stand in brackets, as in NAME=[1,2]",
+            "{:?} is not of the form NAME=VALUE; put several values in brackets, as in NAME=[1,2]",
             item.trim()
         ))),
     };

@@ -1,10 +1,10 @@
-//! Calendars: days to dates and back, and ISO 8601 text.
+//! Calendars: converts days to dates and back, and to and from ISO 8601 text.
 //!
 //! A day is counted from 1 January of the year 0 of its own calendar. Everything is exact in 128-bit integers, so no
 //! 64-bit time of any unit overflows.
 //!
-//! The calendars people lived by have no year 0: the year before 1 is -1. Those of models, and ISO 8601's, have one. Days
-//! are counted with one in all of them; only the names of years differ.
+//! Historical calendars have no year 0: the year before 1 is -1. Model calendars and ISO 8601 have one. Days are
+//! counted with a year 0 in all of them; only the numbers of years differ.
 
 use crate::meta::dtype::TimeUnit;
 
@@ -26,7 +26,7 @@ pub(crate) enum Calendar {
 }
 
 impl Calendar {
-    /// The calendar CF calls `name`.
+    /// The calendar with this CF name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Some(match name.trim().to_ascii_lowercase().as_str() {
             "standard" | "gregorian" => Self::Standard,
@@ -65,7 +65,7 @@ impl Calendar {
         !matches!(self, Self::Standard | Self::Julian)
     }
 
-    /// The number of a date's day; `None` for a date the calendar does not have.
+    /// The day number of a date; `None` if it is invalid in this calendar.
     pub(crate) fn day_of(self, year: i128, month: u32, day: u32) -> Option<i128> {
         match year {
             ..1 if self.has_year_zero() => self.day_counted(year, month, day),
@@ -82,7 +82,7 @@ impl Calendar {
         (year, month, date)
     }
 
-    /// [`Self::day_of`], where every calendar has a year 0.
+    /// [`Self::day_of`], with a year 0 in every calendar.
     fn day_counted(self, year: i128, month: u32, day: u32) -> Option<i128> {
         if self == Self::Standard {
             return if (year, month, day) >= FIRST_GREGORIAN {
@@ -102,7 +102,7 @@ impl Calendar {
         Some(self.days_before_year(year) + lengths.iter().take(before).sum::<i128>() + day - 1)
     }
 
-    /// [`Self::date_of`], where every calendar has a year 0.
+    /// [`Self::date_of`], with a year 0 in every calendar.
     fn date_counted(self, day: i128) -> (i128, u32, u32) {
         if self == Self::Standard {
             let shift = julian_shift().unwrap_or_default();
@@ -136,7 +136,7 @@ impl Calendar {
 const FIRST_GREGORIAN: (i128, u32, u32) = (1582, 10, 15);
 const LAST_JULIAN: (i128, u32, u32) = (1582, 10, 4);
 
-/// How far Julian day numbers lie behind Gregorian ones.
+/// The difference between Julian and Gregorian day numbers.
 fn julian_shift() -> Option<i128> {
     let (y, m, d) = FIRST_GREGORIAN;
     let first = Calendar::ProlepticGregorian.day_of(y, m, d)?;
@@ -161,8 +161,8 @@ fn date_text(calendar: Calendar, day: i128) -> String {
     format!("{}-{m:02}-{d:02}", year_text(y))
 }
 
-/// `2001-02-03T04:05:06.5`: `ticks` since the beginning of day 0, of which a second has `10^digits`; `digits`
-/// decimals are shown, or as few as needed if `trim` is set.
+/// `2001-02-03T04:05:06.5`: `ticks` since the beginning of day 0, with `10^digits` per second; `digits` decimals are
+/// shown, or as few as needed if `trim` is set.
 pub(crate) fn moment_text(calendar: Calendar, ticks: i128, digits: u32, trim: bool) -> String {
     let per_second = 10i128.pow(digits);
     let (second, fraction) = (ticks.div_euclid(per_second), ticks.rem_euclid(per_second));
@@ -183,7 +183,7 @@ fn push_fraction(out: &mut String, fraction: i128, digits: u32, trim: bool) {
     out.push_str(if trim { text.trim_end_matches('0') } else { &text });
 }
 
-/// Decimals of a second in a unit below it.
+/// The decimals of a second that a subsecond unit has.
 pub(crate) fn decimals(unit: TimeUnit) -> Option<u32> {
     Some(match unit {
         TimeUnit::Second => 0,
@@ -224,8 +224,8 @@ pub(crate) fn datetime64(value: i64, unit: TimeUnit, scale: u32) -> Option<Strin
     })
 }
 
-/// A datetime64 from ISO 8601, the other way round: `2020`, `2020-01-31`, `2020-01-31T12:30:00.25Z`. `None` for text
-/// that is none, or that falls between two steps of the unit.
+/// Parses a datetime64 from ISO 8601: `2020`, `2020-01-31`, `2020-01-31T12:30:00.25Z`. `None` if the text is not a
+/// date, or falls between two steps of the unit.
 pub(crate) fn parse_datetime64(text: &str, unit: TimeUnit, scale: u32) -> Option<i64> {
     const SECOND: i128 = 1_000_000_000_000_000_000;
     if text == "NaT" {

@@ -1,8 +1,8 @@
-//! From the type of an input to that of the array it goes to.
+//! Converts elements from the type of an input to that of the target array.
 //!
-//! Types must be the same, but for what numpy cannot say: text has one width there, small integers are whole bytes, and
-//! formats it does not know are bare bytes. If that is allowed, numbers become other numbers. None may be beyond the range of
-//! the new type, and an integer is made only of a whole number; a float is rounded to the nearest.
+//! Types must be the same, except for what numpy cannot express: its text has one width, small integers are whole
+//! bytes, and unknown formats are raw bytes. If casting is allowed, numbers are converted. None may be out of range of
+//! the new type, and only whole numbers become integers; floats are rounded to the nearest.
 
 use super::npy::loses_its_type;
 use super::value::{self, trim_nul};
@@ -12,16 +12,16 @@ use crate::meta::dtype::{DataType, Float};
 use crate::meta::float::{self, Rounding};
 use crate::num;
 
-/// How elements of one type become those of another.
+/// The kind of conversion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum How {
-    /// They are the same bytes.
+    /// None: the bytes are the same.
     Same,
-    /// Fixed text to text of any length.
+    /// Fixed-width to variable-length text.
     Text,
-    /// Fixed bytes to bytes of any length.
+    /// Fixed-width to variable-length bytes.
     Bytes,
-    /// Fixed text or bytes to such of another width.
+    /// Fixed-width text or bytes to another width.
     Width,
     /// Numbers to numbers.
     Number,
@@ -36,7 +36,7 @@ pub struct Cast {
 }
 
 impl Cast {
-    /// From one type to another; numbers change only if that is `allowed`.
+    /// The conversion from one type to another; numbers change type only if `allowed`.
     pub fn new(from: &DataType, to: &DataType, allowed: bool) -> Result<Self> {
         use DataType as T;
         let how = match (from, to) {
@@ -48,7 +48,7 @@ impl Cast {
             (T::Int(8), T::Int(2 | 4)) | (T::UInt(8), T::UInt(2 | 4)) => How::Number,
             (a, b) if allowed && parts(a) > 0 && parts(b) >= parts(a) => How::Number,
             (a, b) => {
-                let e = usage!("the input holds {a}, the array {b}");
+                let e = usage!("the input has type {a}, but the array has type {b}");
                 let helps = !allowed && parts(a) > 0 && parts(b) >= parts(a);
                 return Err(if helps { e.with_hint("cast", "converts") } else { e });
             }
@@ -56,7 +56,7 @@ impl Cast {
         Ok(Self { from: from.clone(), to: to.clone(), how })
     }
 
-    /// What an element takes in memory while it is converted.
+    /// The memory per element during conversion.
     #[must_use]
     pub fn item_size(&self) -> usize {
         match self.how {
@@ -65,7 +65,7 @@ impl Cast {
         }
     }
 
-    /// The slab that these elements are.
+    /// Converts elements to a slab.
     pub fn apply(&self, bytes: Vec<u8>, shape: &[u64], order: Order) -> Result<Slab> {
         let size = self.from.size().max(1);
         match self.how {
@@ -74,11 +74,11 @@ impl Cast {
             How::Text => {
                 let text = |item: &[u8]| {
                     let text = value::utf32(item);
-                    // Reading puts a sign in place of what is no character; writing must not.
+                    // Reading replaces invalid code points by U+FFFD; writing must not.
                     let faulty = item.chunks_exact(4).any(|c| {
                         c.first_chunk().is_none_or(|c| char::from_u32(u32::from_le_bytes(*c)).is_none())
                     });
-                    if faulty { Err(invalid!("{text:?} has a code that is no character")) } else { Ok(text) }
+                    if faulty { Err(invalid!("{text:?} has an invalid UTF-32 code point")) } else { Ok(text) }
                 };
                 let texts = bytes.chunks_exact(size).map(text).collect::<Result<Vec<String>>>()?;
                 Slab::variable(&self.to, shape, order, texts.iter().map(String::as_bytes))
@@ -122,7 +122,7 @@ impl Cast {
     }
 }
 
-/// Of how many numbers an element consists; none, if it is no number.
+/// How many numbers an element consists of; 0 if it is not numeric.
 fn parts(t: &DataType) -> usize {
     match t {
         DataType::Bool | DataType::Int(_) | DataType::UInt(_) | DataType::Float(_) => 1,
@@ -157,7 +157,7 @@ fn put(t: &DataType, number: Number, out: &mut Vec<u8>) -> Option<()> {
         (DataType::Float(f), Number::Int(n)) => put_float(*f, num::f64_of_i128(n), out),
         (DataType::Float(f), Number::Float(x)) => put_float(*f, x, out),
         (_, Number::Int(n)) => t.put_integer(n, out),
-        // Beyond 2^100 every float is whole, and none fits.
+        // Beyond 2^100 every float is an integer, and none fits.
         (_, Number::Float(x)) if x.fract() == 0.0 && x.abs() < 1e30 => {
             t.put_integer(num::i128_of_f64(x), out)
         }

@@ -1,7 +1,7 @@
-//! Colour maps: numbers from 0 to 1 to colours.
+//! Colour maps: convert numbers from 0 to 1 to colours.
 //!
-//! Perceptual maps grow evenly in lightness, so that equal steps of the data look equal, also in grey and to people
-//! who see few colours. Each is given by nine stops with straight lines between.
+//! Perceptual maps grow evenly in lightness, so that equal steps of the data look equal, also in greyscale and with
+//! colour blindness. Each has nine stops with linear interpolation between them.
 
 use crate::num;
 
@@ -46,7 +46,7 @@ const MAGMA: [Rgb; 9] = [
 const GRAY: [Rgb; 2] = [[0, 0, 0], [255, 255, 255]];
 
 impl Colormap {
-    /// The colour of `x`; below 0 is as 0, above 1 as 1.
+    /// The colour of `x`, which is clamped to 0..1.
     #[must_use]
     pub fn color(self, x: f64) -> Rgb {
         let stops: &[Rgb] = match self {

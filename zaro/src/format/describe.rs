@@ -1,4 +1,4 @@
-//! Words on an array, for people: its codecs, its chunks, its size.
+//! Describes an array for display: codecs, chunks, size.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ pub fn size_of_item(a: &ArrayMeta) -> u128 {
     u128::try_from(a.data_type.size()).unwrap_or(u128::MAX)
 }
 
-/// `1.2 GiB`; nothing for elements without a size of their own.
+/// `1.2 GiB`; `varying size` for elements without a fixed size.
 #[must_use]
 pub fn size_text(a: &ArrayMeta) -> String {
     if a.data_type.is_variable() { "varying size".into() } else { human_bytes(byte_size(a)) }
@@ -30,7 +30,7 @@ pub fn times(shape: &[u64]) -> String {
     shape.iter().map(u64::to_string).collect::<Vec<_>>().join(" × ")
 }
 
-/// Names of codecs without those that only say how bytes lie.
+/// Names of codecs without those that only set the byte layout.
 #[must_use]
 pub fn codec_names(codecs: &[CodecMeta]) -> Vec<String> {
     let mut out = Vec::new();
@@ -50,7 +50,7 @@ fn inner_names(c: &CodecMeta) -> Option<impl Iterator<Item = &str>> {
     Some(inner.iter().filter_map(|c| c.as_str().or_else(|| c.get("name")?.as_str())))
 }
 
-/// `zstd`; of blosc also what is inside.
+/// `zstd`; for blosc, with its compressor.
 fn codec_name(c: &CodecMeta) -> String {
     let name = c.name.strip_prefix("v2.").unwrap_or(&c.name);
     match c.get("cname").and_then(Json::as_str) {
@@ -79,7 +79,7 @@ pub fn codec_text(c: &CodecMeta) -> String {
     }
 }
 
-/// `chunks 90 × 180`, `shards 180 × 360`, codecs and size: how an array is stored, in short.
+/// How an array is stored, in short: `chunks 90 × 180`, `shards 180 × 360`, codecs and size.
 #[must_use]
 pub fn storage(a: &ArrayMeta) -> Vec<String> {
     let mut facts = Vec::new();
@@ -97,12 +97,12 @@ pub fn storage(a: &ArrayMeta) -> Vec<String> {
     facts
 }
 
-/// The array that somebody most likely came for: a field rather than its coordinates, and the largest.
+/// The main array of a data set: the largest that is not a coordinate.
 #[must_use]
 pub fn main_array(below: &[Node]) -> Option<&Node> {
     let arrays =
         || below.iter().filter_map(|n| if let NodeMeta::Array(a) = &n.meta { Some((n, a)) } else { None });
-    // What others name as their coordinates, bounds, masks and the like.
+    // Arrays that others name as their coordinates, bounds, masks and the like.
     let mut beside: BTreeSet<&str> = BTreeSet::new();
     for (_, a) in arrays() {
         beside.extend(a.dimension_names.iter().flatten().flatten().map(String::as_str));

@@ -1,4 +1,4 @@
-//! A data type as people name it, and the fill value that goes with it.
+//! Parses names of data types, and fill values of a type.
 
 use super::element;
 use crate::error::{Error, ErrorKind, Result, usage};
@@ -7,7 +7,7 @@ use crate::meta::finding::{Findings, Mode};
 use crate::meta::json::Json;
 use crate::meta::{Fill, typestr, v3};
 
-/// A data type, and the byte order that its name asks for, if it does.
+/// Parses a data type, and the byte order if the name has one.
 ///
 /// V3's names (`float32`, `string`), numpy's (`f4`, `>i2`, `S5`, `U10`, `datetime64[s]`), the forms `zaro info` shows
 /// (`numpy.datetime64(s)`), V3's objects and numpy's lists of fields as JSON.
@@ -27,19 +27,19 @@ pub fn parse(text: &str) -> Result<(DataType, Option<Endian>)> {
         }
     }
     let found = typestr::parse_config(&value).map_err(|_| {
-        usage!("{text:?} is not a data type; write a name such as float32, uint16, string, '<i2' or datetime64[s]")
+        usage!("{text:?} is not a data type; use a name such as float32, string, '<i2' or datetime64[s]")
     })?;
     match found.data_type {
         Some(t) if found.mixed.is_empty() => {
             let named = text.starts_with(['<', '>', '[']);
             Ok((t, found.endian.filter(|_| named)))
         }
-        Some(_) => Err(Error::usage("the fields differ in their byte order; an array has one")),
-        None => Err(Error::usage("objects are no data type; write string, bytes or json")),
+        Some(_) => Err(Error::usage("the fields have different byte orders; an array has one")),
+        None => Err(Error::usage("object is not a data type; use string, bytes or json")),
     }
 }
 
-/// A data type as people know it: numpy's name where V3's says less to them.
+/// The display name of a data type: numpy's if it is more familiar than V3's.
 #[must_use]
 pub fn for_people(data_type: &DataType) -> String {
     match data_type {
@@ -58,7 +58,7 @@ pub fn for_people(data_type: &DataType) -> String {
     }
 }
 
-/// numpy's short form of names that have a long one.
+/// The short numpy form of a long numpy name.
 fn numpy_name(text: &str) -> String {
     let inside = |name: &str| {
         let rest = text.strip_prefix("numpy.").unwrap_or(text).strip_prefix(name)?;
@@ -82,7 +82,7 @@ fn numpy_name(text: &str) -> String {
     }
 }
 
-/// A fill value of this type.
+/// Parses a fill value of this type.
 pub fn fill(t: &DataType, text: &str) -> Result<Fill> {
     let mut out = Vec::new();
     element::from_text(t, text, &mut out).map_err(|e| Error::usage(e.message()).with_field("fill_value"))?;

@@ -1,4 +1,4 @@
-//! One element of any type, from JSON or from text: the way back from [`value`](super::value).
+//! Parses one element of any type from JSON or text: the inverse of [`value`](super::value).
 
 use base64::Engine as _;
 
@@ -9,12 +9,12 @@ use crate::meta::float;
 use crate::meta::json::Json;
 use crate::num;
 
-/// Appends the element that a JSON value stands for: its bytes, or the content of a variable-length one.
+/// Appends the element given as a JSON value: its bytes, or the content of a variable-length one.
 pub(crate) fn from_json(t: &DataType, value: &Json, out: &mut Vec<u8>) -> Result<()> {
     json(t, value, out).unwrap_or_else(|| Err(bad(&value.to_string(), t)))
 }
 
-/// Appends the element that a cell of a table stands for, or a word that somebody typed.
+/// Appends the element given as text: a CSV cell or an argument.
 pub(crate) fn from_text(t: &DataType, word: &str, out: &mut Vec<u8>) -> Result<()> {
     text(t, word, out).unwrap_or_else(|| Err(bad(word, t)))
 }
@@ -22,10 +22,10 @@ pub(crate) fn from_text(t: &DataType, word: &str, out: &mut Vec<u8>) -> Result<(
 fn bad(text: &str, t: &DataType) -> Error {
     let shown: String = text.chars().take(60).collect();
     let dots = if shown.len() < text.len() { "…" } else { "" };
-    invalid!("{shown:?}{dots} is not an element of {t}")
+    invalid!("{shown:?}{dots} is not a value of type {t}")
 }
 
-/// `None` if the value is no element of the type.
+/// `None` if the value is not an element of the type.
 fn json(t: &DataType, value: &Json, out: &mut Vec<u8>) -> Option<Result<()>> {
     match t {
         DataType::Bool => match value {
@@ -125,13 +125,13 @@ fn text(t: &DataType, word: &str, out: &mut Vec<u8>) -> Option<Result<()>> {
             out.resize(end, 0);
         }
         DataType::DateTime(..) | DataType::TimeDelta(..) => match trimmed.parse::<i64>() {
-            // Four digits are a year only where years are counted, and there both mean the same text.
+            // Four digits are a year only if the unit is years, and then both readings agree.
             Ok(n) => out.extend(n.to_le_bytes()),
             Err(_) => time(t, trimmed, out)?,
         },
         DataType::String => out.extend(word.as_bytes()),
         DataType::Raw(_) | DataType::Bytes => return json(t, &Json::string(trimmed), out),
-        // Objects, lists and the like have no other text than JSON.
+        // Objects, lists and the like can only be written as JSON.
         other => return json(other, &Json::parse(trimmed.as_bytes()).ok()?.value, out),
     }
     Some(Ok(()))
@@ -146,7 +146,7 @@ fn decode(text: &str) -> Option<Vec<u8>> {
     base64::engine::general_purpose::STANDARD.decode(text).ok()
 }
 
-/// A whole number, also as programs write them that know only floats: `7.0`, `1e3`.
+/// An integer, also in float notation: `7.0`, `1e3`.
 fn whole(text: &str) -> Option<i128> {
     if let Ok(n) = text.parse() {
         return Some(n);
@@ -165,13 +165,13 @@ fn put_float(f: Float, decimal: &str, out: &mut Vec<u8>) -> Option<()> {
     put_finite(f, float::from_decimal(f, decimal)?, out)
 }
 
-/// The bits of a number, unless it is beyond those that the format has.
+/// The bits of a number, unless it is out of range of the format.
 fn put_finite(f: Float, bits: u64, out: &mut Vec<u8>) -> Option<()> {
     let finite = [false, true].iter().all(|negative| float::infinity(f, *negative) != Some(bits));
     finite.then(|| put_bits(f, bits, out))
 }
 
-/// The words for what is no number, and bits in hexadecimal.
+/// NaN and infinities by name, and bits in hexadecimal.
 fn special(f: Float, word: &str, out: &mut Vec<u8>) -> Option<()> {
     let bits = match word.to_ascii_lowercase().as_str() {
         "nan" => float::canonical_nan(f)?,
@@ -190,7 +190,7 @@ fn real(f: Float, word: &str, out: &mut Vec<u8>) -> Option<()> {
     if special(f, word, out).is_some() || put_float(f, word, out).is_some() {
         return Some(());
     }
-    // `.5`, `5.` and `+5` are no JSON, but plain enough.
+    // `.5`, `5.` and `+5` are not JSON, but unambiguous.
     let x: f64 = word.parse().ok()?;
     put_finite(
         f,

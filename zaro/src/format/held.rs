@@ -1,10 +1,10 @@
-//! Elements that are read whole.
+//! Collects elements of an input that is read whole into a slab.
 
 use crate::array::{Order, Slab};
 use crate::error::Result;
 use crate::meta::DataType;
 
-/// Elements one after the other, in C order.
+/// Elements in C order.
 #[derive(Debug)]
 pub(super) struct Held {
     data_type: DataType,

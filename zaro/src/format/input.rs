@@ -1,4 +1,4 @@
-//! Elements that are read from files, to be written into an array.
+//! Input files (numpy, raw, CSV, JSON) whose elements are written into an array.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -18,16 +18,16 @@ use crate::meta::typestr::TypeStr;
 use crate::meta::{ArrayMeta, DataType};
 use crate::num;
 
-/// An input as far as it shows without the array it goes to.
+/// An input file, opened and parsed as far as possible without knowing its target array.
 #[derive(Debug)]
 pub enum Input {
-    /// A numpy file, of which the header has been read.
+    /// A numpy file whose header has been read.
     Npy(Header, RawOrigin),
-    /// Bare elements, little-endian.
+    /// Raw elements, little-endian.
     Raw(RawOrigin),
-    /// Lines of cells.
+    /// CSV.
     Csv(Table),
-    /// Nested lists.
+    /// Nested JSON lists.
     Json(Json),
 }
 
@@ -37,17 +37,17 @@ impl Input {
         Ok(Self::Npy(Header::read(&mut origin)?, origin))
     }
 
-    /// Lines of cells, read whole.
+    /// CSV, read whole.
     pub fn csv(origin: RawOrigin) -> Result<Self> {
         Ok(Self::Csv(Table::parse(&origin.read_all()?)?))
     }
 
-    /// Nested lists, read whole.
+    /// Nested JSON lists, read whole.
     pub fn json(origin: RawOrigin) -> Result<Self> {
         Ok(Self::Json(Json::parse(&origin.read_all()?)?.value))
     }
 
-    /// The shape, if it shows: of `rank` dimensions if that is known. `like` is what it should be.
+    /// The shape, if the input determines it: of `rank` dimensions if that is known. `like` is the expected shape.
     pub fn shape(&mut self, t: &DataType, rank: Option<usize>, like: &[u64]) -> Result<Option<Vec<u64>>> {
         Ok(match self {
             Self::Npy(header, _) => Some(header.shape.clone()),
@@ -60,10 +60,10 @@ impl Input {
         })
     }
 
-    /// The shape of what is added along `axis` of an array, if it shows.
+    /// The shape of an append along `axis` of an array, if the input determines it.
     pub fn appended_shape(&mut self, meta: &ArrayMeta, axis: usize) -> Result<Option<Vec<u64>>> {
         if let Self::Raw(RawOrigin::File(_, size)) = self {
-            // As many whole steps as there are bytes for; the size is checked when it is read.
+            // As many whole steps as there are bytes for; the size is checked on reading.
             let mut shape = meta.shape.clone();
             if let Some(n) = shape.get_mut(axis) {
                 *n = 1;
@@ -76,10 +76,10 @@ impl Input {
         }
         let (t, rank) = (&meta.data_type, meta.shape.len());
         match self.shape(t, Some(rank), &meta.shape)? {
-            // Perhaps one step, without that dimension.
+            // This may be a single step, without that dimension.
             None if rank > 0 => self.shape(t, Some(rank - 1), &meta.shape),
             Some(shape) if rank > 0 && matches!(self, Self::Csv(_)) => {
-                // A line of a table may be a row or an element, and what fits is meant.
+                // A line may be a row or an element: use whichever fits.
                 let mut step = meta.shape.clone();
                 step.remove(axis);
                 let fits = shape.len() == rank
@@ -92,7 +92,7 @@ impl Input {
     }
 
     /// The elements, in a shape and of the array's type. `order` is that of raw elements; numbers of other types are
-    /// converted if that is allowed by `cast`.
+    /// converted if `cast` allows it.
     pub fn elements(self, meta: &ArrayMeta, shape: &[u64], order: Order, cast: bool) -> Result<Elements> {
         let t = &meta.data_type;
         Ok(match self {
@@ -104,7 +104,7 @@ impl Input {
             }
             Self::Raw(origin) => {
                 if t.is_variable() {
-                    return Err(usage!("elements of type {t} have no fixed size, so they are not raw"));
+                    return Err(usage!("elements of type {t} have no fixed size; use json or csv"));
                 }
                 let stored =
                     TypeStr { data_type: Some(t.clone()), endian: Some(Endian::Little), mixed: Vec::new() };
@@ -116,7 +116,7 @@ impl Input {
                 Elements::Whole(table.elements(t, &meta.fill, shape)?)
             }
             Self::Json(value) => {
-                // Without the dimension along which one step is added, if it was left out.
+                // Without the append dimension, if the input leaves it out.
                 let own = json::shape(&value, t, Some(shape.len()), shape)?;
                 let mut slab = json::elements(&value, t, &own)?;
                 slab.shape = shape.to_vec();
@@ -131,13 +131,13 @@ impl Input {
 pub enum Elements {
     /// Read window by window.
     Streamed(Stream, Cast),
-    /// All of them.
+    /// All in memory.
     Whole(Slab),
 }
 
 impl Elements {
-    /// Hands all elements that go to `view` of an array to `put`, each window with its place, in windows that take at most
-    /// `budget` bytes.
+    /// Passes all elements for `view` of an array to `put`, in windows of at most `budget` bytes, each with its
+    /// position.
     pub async fn each<F: Future<Output = Result<()>>>(
         self,
         view: &View,
@@ -158,7 +158,7 @@ impl Elements {
         for window in view.windows(meta, cutting) {
             let part = view.narrowed(&window);
             let cast = cast.clone();
-            // A pipe may let its reader wait for long.
+            // Reading from a pipe may block for long.
             let (back, slab) = blocking::spawn_blocking(move || {
                 let slab = cast.apply(stream.read(&window)?, &window.shape(), stream.order)?;
                 Ok((stream, slab))

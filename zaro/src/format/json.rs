@@ -1,7 +1,7 @@
-//! Nested lists in C order, written and read.
+//! Reads and writes nested JSON lists in C order.
 //!
-//! They are written element by element: the brackets before and after an element follow from its number alone, so pieces
-//! of any size may come. They are read whole, since their shape shows only at their end.
+//! They are written element by element: the brackets around an element follow from its index alone, so blocks of any
+//! size can be written. They are read whole, since the shape is known only at the end.
 
 use std::io::Write;
 
@@ -14,16 +14,16 @@ use crate::meta::DataType;
 use crate::meta::json::Json;
 use crate::num;
 
-/// More empty lists than this nobody means to print.
+/// More empty lists than this are an error.
 const MAX_EMPTY: u64 = 1 << 20;
 
 /// Writes nested lists.
 #[derive(Debug)]
 pub struct JsonLists {
     style: Style,
-    /// For each dimension, how many elements one of its lists holds.
+    /// For each dimension, the number of elements in one of its lists.
     strides: Vec<u64>,
-    /// The number of the next element.
+    /// The index of the next element.
     next: u64,
     text: String,
 }
@@ -47,7 +47,7 @@ impl Sink for JsonLists {
         if stride == 0 {
             let lists = layout.shape.iter().take_while(|n| **n > 0).fold(1u64, |a, n| a.saturating_mul(*n));
             if lists > MAX_EMPTY {
-                return Err(usage!("{lists} empty lists are too many to print"));
+                return Err(usage!("the selection is empty, and {lists} empty lists are too many to print"));
             }
             empty(&layout.shape, out)?;
         }
@@ -57,7 +57,7 @@ impl Sink for JsonLists {
     fn block(&mut self, block: &Slab, out: &mut dyn Write) -> Result<()> {
         for item in block.items() {
             self.text.clear();
-            // A list that holds as many elements as divide the number begins here.
+            // A list begins here if its number of elements divides the index.
             let begun = self.strides.iter().take_while(|s| self.next.is_multiple_of(**s)).count();
             if self.next > 0 {
                 self.text.push_str(if begun > 0 { ",\n" } else { "," });
@@ -77,7 +77,7 @@ impl Sink for JsonLists {
     }
 }
 
-/// The lists of an answer without elements.
+/// Writes the lists of an empty result.
 fn empty(shape: &[u64], out: &mut dyn Write) -> Result<()> {
     out.write_all(b"[")?;
     if let Some((first, rest)) = shape.split_first()
@@ -113,7 +113,7 @@ pub(crate) fn shape(value: &Json, t: &DataType, rank: Option<usize>, like: &[u64
             shape.extend(hidden.collect::<Vec<_>>());
         }
         Some(_) => {
-            // Lists that elements themselves are written as, such as complex numbers, are no dimension.
+            // Lists that are elements themselves, such as complex numbers, are not a dimension.
             let mut left = 0;
             while let Some(list) = here.and_then(Json::items) {
                 left += 1;
@@ -124,8 +124,9 @@ pub(crate) fn shape(value: &Json, t: &DataType, rank: Option<usize>, like: &[u64
             }
         }
         None if *t == DataType::Json => {
-            let message = "lists may be elements of type json, so the shape does not show";
-            return Err(Error::usage(message).with_hint("shape", "says it"));
+            let message =
+                "the shape of elements of type json cannot be inferred, since lists may be elements";
+            return Err(Error::usage(message).with_hint("shape", "sets it"));
         }
         None if !ended_empty => shape.truncate(shape.len().saturating_sub(depth(t))),
         None => {}
@@ -133,7 +134,7 @@ pub(crate) fn shape(value: &Json, t: &DataType, rank: Option<usize>, like: &[u64
     Ok(shape)
 }
 
-/// How deep the lists are that one element is written as.
+/// The depth of the lists that represent one element.
 fn depth(t: &DataType) -> usize {
     match t {
         DataType::Complex(_) => 1,
@@ -159,9 +160,9 @@ fn walk(value: &Json, shape: &[u64], at: &mut Vec<usize>, held: &mut Held) -> Re
     };
     let items = value
         .items()
-        .ok_or_else(|| invalid!("at {at:?} there is {}, where a list of {extent} is wanted", value.kind()))?;
+        .ok_or_else(|| invalid!("at {at:?}: expected a list of {extent} items, found {}", value.kind()))?;
     if num::u64_of(items.len()) != *extent {
-        let message = format!("the list at {at:?} has {} items, where {extent} are wanted", items.len());
+        let message = format!("the list at {at:?} has {} items, expected {extent}", items.len());
         return Err(Error::usage(message));
     }
     for (i, item) in items.iter().enumerate() {

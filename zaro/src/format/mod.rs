@@ -1,11 +1,11 @@
-//! Values as people and programs want them: text and JSON, numpy files, tables, bare bytes, pictures.
+//! Output and input formats of array elements: text, JSON, CSV, numpy files, raw bytes, PNG pictures.
 //!
-//! Elements are bytes in a [`Slab`]. `value` makes text of one, `element` reads it back, `cast` makes another type
-//! of it, and `dtype` knows the many names of types.
+//! Elements are bytes in a [`Slab`]. `value` formats one as text, `element` parses it, `cast` converts it to another
+//! type, and `dtype` parses names of types.
 //!
-//! A [`Sink`] takes an answer in pieces, in the order of its memory, so that nothing larger than a piece need exist at
-//! once: [`Csv`], [`JsonLists`], [`Npy`], [`Raw`] and, with the feature `image`, `Picture`.
-//! [`Input`] is the way back. Numpy's files and bare elements are read window by window, JSON and CSV whole.
+//! A [`Sink`] takes a result in blocks, in memory order, so that only one block need be in memory: [`Csv`],
+//! [`JsonLists`], [`Npy`], [`Raw`] and, with the feature `image`, `Picture`. [`Input`] reads these formats. Numpy files
+//! and raw elements are read window by window, JSON and CSV whole.
 
 pub(crate) mod calendar;
 pub(crate) mod cast;
@@ -43,18 +43,18 @@ use crate::array::{Order, Slab};
 use crate::error::Result;
 use crate::meta::DataType;
 
-/// What a whole answer looks like.
+/// Shape, type and order of a whole result.
 #[derive(Debug, Clone)]
 pub struct Layout {
     /// Its extents.
     pub shape: Vec<u64>,
-    /// The names of its dimensions, where they have one.
+    /// The names of its dimensions, if they have one.
     pub names: Vec<Option<String>>,
     /// The type of its elements.
     pub data_type: DataType,
     /// The order of its elements.
     pub order: Order,
-    /// For text that is to become fixed-width: the longest, in code points.
+    /// For text that becomes fixed-width: the longest, in code points.
     pub width: usize,
 }
 
@@ -76,20 +76,20 @@ pub fn shape_text(shape: &[u64], names: &[Option<String>]) -> String {
     format!("({})", shape.iter().enumerate().map(part).collect::<Vec<_>>().join(", "))
 }
 
-/// Where an answer goes, piece by piece.
+/// A writer of results, block by block.
 pub trait Sink {
     /// Whether [`Layout::width`] has to be known for text.
     fn needs_width(&self) -> bool {
         false
     }
 
-    /// Before the first piece.
+    /// Called before the first block.
     fn begin(&mut self, layout: &Layout, out: &mut dyn Write) -> Result<()>;
 
-    /// The next piece.
+    /// Writes the next block.
     fn block(&mut self, block: &Slab, out: &mut dyn Write) -> Result<()>;
 
-    /// After the last piece.
+    /// Called after the last block.
     fn end(&mut self, _out: &mut dyn Write) -> Result<()> {
         Ok(())
     }

@@ -8,7 +8,7 @@ use crate::meta::grid::ChunkAxis;
 use crate::meta::json::Json;
 use crate::meta::{ArrayMeta, CodecMeta, NodeMeta, path};
 
-/// Everything that the metadata of a node say.
+/// The full metadata of a node.
 #[must_use]
 pub fn node(node: &Node) -> Json {
     let mut out = head(node);
@@ -41,7 +41,7 @@ pub fn node(node: &Node) -> Json {
     out
 }
 
-/// What a listing says of a node.
+/// The short form of a node for listings.
 #[must_use]
 pub fn summary(node: &Node) -> Json {
     let mut out = head(node);
@@ -61,7 +61,7 @@ fn head(node: &Node) -> Json {
 }
 
 /// For each dimension: the length of every chunk, or one number if they are equal. Long runs of equal chunks are
-/// `[length, count]`, as the metadata have them.
+/// `[length, count]`, as in the metadata.
 fn varying(a: &ArrayMeta) -> Json {
     let axis = |axis: &ChunkAxis| match axis {
         ChunkAxis::Regular(n) => Json::int(n),
@@ -95,8 +95,8 @@ fn keys(a: &ArrayMeta) -> Json {
     Json::from([("name", a.keys.name().into()), ("configuration", separator)])
 }
 
-/// The fill value as `value` writes an element; a NaN with a payload of its own as its bits.
-/// Null where a V2 document says so: then nothing is said of missing elements, though they read as zero.
+/// The fill value as `value` writes an element; a NaN with a payload as its bits. Null if a V2 document has null: then
+/// missing elements are undefined, though they read as zero.
 #[must_use]
 pub fn fill(a: &ArrayMeta) -> Json {
     if a.fill_undefined {

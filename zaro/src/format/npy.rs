@@ -1,4 +1,4 @@
-//! numpy's files: the header, which says the type, order and shape of the elements after it, read and written.
+//! Reads and writes numpy files (`.npy`): a header with type, order and shape, followed by the elements.
 //!
 //! Magic, version, length, then a Python literal such as `{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }`,
 //! padded so that the elements begin at a multiple of 64 bytes. Version 1 has a length of 16 bits, 2 and 3 one of 32; 3
@@ -28,7 +28,7 @@ impl Sink for Npy {
     fn begin(&mut self, layout: &Layout, out: &mut dyn Write) -> Result<()> {
         let descr = match &layout.data_type {
             DataType::String => {
-                // numpy has no text of no width; it, too, makes it 1.
+                // numpy has no text of width 0; it makes it 1, too.
                 let width = layout.width.max(1);
                 self.width = Some(width.saturating_mul(4));
                 format!("'<U{width}'")
@@ -54,7 +54,7 @@ impl Sink for Npy {
     }
 }
 
-/// What becomes plain bytes in numpy because numpy has no such type, for a warning.
+/// Whether a type becomes raw bytes because numpy lacks it, for a warning.
 #[must_use]
 pub fn loses_its_type(t: &DataType) -> bool {
     match t {
@@ -106,7 +106,7 @@ fn descr(t: &DataType) -> Result<String> {
     Ok(python(&json.ok_or_else(|| raw::no_fixed_size(t, "as npy"))?))
 }
 
-/// The type with bare bytes for what numpy does not know.
+/// The type with raw bytes for what numpy lacks.
 fn known(t: &DataType) -> DataType {
     match t {
         DataType::Int(2 | 4) => DataType::Int(8),
@@ -147,13 +147,13 @@ fn python_string(s: &str) -> String {
     out
 }
 
-/// Headers beyond this are an attack: numpy itself refuses ten thousand bytes unless told otherwise.
+/// Longer headers are an attack: numpy itself refuses ten thousand bytes by default.
 pub(crate) const MAX_HEADER: u32 = 1 << 24;
 
 /// Literals nested deeper than this are an attack, too.
 const MAX_DEPTH: usize = 64;
 
-/// What a header says.
+/// A parsed header.
 #[derive(Debug)]
 pub struct Header {
     /// The type of the elements as they are stored.
@@ -162,12 +162,12 @@ pub struct Header {
     pub order: Order,
     /// The extents.
     pub shape: Vec<u64>,
-    /// Where the elements begin.
+    /// The offset of the elements.
     pub length: u64,
 }
 
 pub(crate) fn damaged(message: &str) -> Error {
-    invalid!("this is no numpy file: {message}")
+    invalid!("not a valid numpy file: {message}")
 }
 
 impl Header {
@@ -177,7 +177,7 @@ impl Header {
         from.read_exact(&mut start).map_err(|_| damaged("it is too short"))?;
         let [magic @ .., major, _] = start;
         if magic != *b"\x93NUMPY" {
-            return Err(damaged("it does not begin with \\x93NUMPY"));
+            return Err(damaged("it does not start with \\x93NUMPY"));
         }
         let (length, before) = match major {
             1 => {
@@ -203,15 +203,16 @@ impl Header {
             return Err(damaged("it ends in its header"));
         }
         let text = match major {
-            3 => String::from_utf8(bytes).map_err(|_| damaged("its header is no UTF-8"))?,
+            3 => String::from_utf8(bytes).map_err(|_| damaged("its header is not valid UTF-8"))?,
             _ => bytes.iter().map(|b| char::from(*b)).collect(),
         };
         Self::parse(&text, u64::from(length) + before)
     }
 
     fn parse(text: &str, length: u64) -> Result<Self> {
-        let header = literal(text).ok_or_else(|| damaged("its header cannot be read"))?;
-        let get = |name: &str| header.get(name).ok_or_else(|| damaged(&format!("its header lacks {name:?}")));
+        let header = literal(text).ok_or_else(|| damaged("its header cannot be parsed"))?;
+        let get =
+            |name: &str| header.get(name).ok_or_else(|| damaged(&format!("its header has no {name:?}")));
         let order = match get("fortran_order")? {
             Json::Bool(true) => Order::F,
             Json::Bool(false) => Order::C,
@@ -221,13 +222,13 @@ impl Header {
         let shape = shape.ok_or_else(|| damaged("its shape is not a tuple of extents"))?;
         let stored = typestr::parse(get("descr")?)?;
         if stored.data_type.is_none() {
-            return Err(Error::unsupported("this numpy file holds pickled objects, which are never read"));
+            return Err(Error::unsupported("this numpy file holds pickled objects, which are not supported"));
         }
         Ok(Self { stored, order, shape, length })
     }
 }
 
-/// A Python literal as JSON: tuples become lists, `True`, `False` and `None` what JSON calls them.
+/// Parses a Python literal to JSON: tuples become lists, `True`, `False` and `None` their JSON counterparts.
 fn literal(text: &str) -> Option<Json> {
     let mut reader = Literal { rest: text };
     let value = reader.value(0)?;
@@ -278,7 +279,7 @@ impl Literal<'_> {
                     items.push(reader.value(depth + 1)?);
                     Some(())
                 })?;
-                // `(3)` is no tuple, only a number in brackets.
+                // `(3)` is not a tuple but a number in parentheses.
                 if open == '(' && commas == 0 && items.len() == 1 {
                     items.pop()
                 } else {
@@ -300,7 +301,7 @@ impl Literal<'_> {
         }
     }
 
-    /// Items between brackets, with commas between and perhaps after them; says how many commas there were.
+    /// Items between brackets, with commas between and perhaps after them; returns the number of commas.
     fn list(
         &mut self,
         open: char,

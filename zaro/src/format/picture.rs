@@ -1,7 +1,7 @@
-//! A picture of two dimensions, as PNG.
+//! Draws a two-dimensional selection as PNG.
 //!
-//! Elements are averaged into the pixels as pieces come, so that a picture of any array takes only the memory of the
-//! picture. Numbers become colours through a [`Colormap`]; `uint8` with a last dimension of 3 or 4 is colour already.
+//! Elements are averaged into pixels block by block, so that only the picture is in memory, whatever the size of the
+//! array. Numbers become colours through a [`Colormap`]; `uint8` with a last dimension of 3 or 4 is RGB or RGBA.
 
 use std::io::Write;
 
@@ -12,21 +12,21 @@ use crate::error::{Error, Result, usage};
 use crate::meta::{ArrayMeta, DataType};
 use crate::num;
 
-/// How a picture is drawn.
+/// Options for drawing a picture.
 #[derive(Debug, Clone)]
 pub struct Drawing {
-    /// Numbers to colours.
+    /// The colour map.
     pub colormap: Colormap,
-    /// The numbers that get the first and the last colour.
+    /// The values mapped to the first and the last colour; `None` to choose them from the data.
     pub range: Option<(f64, f64)>,
-    /// The most pixels along a side.
+    /// The maximum number of pixels along a side.
     pub max_size: usize,
-    /// Numbers that are left transparent, besides NaN.
+    /// Values that are transparent, besides NaN.
     pub transparent: Vec<f64>,
 }
 
-/// Numbers that a picture of stored elements leaves out: those the attributes call missing, and a fill value that is no
-/// plain zero.
+/// The values that are transparent in a picture of stored elements: missing values by the attributes, and a nonzero
+/// fill value.
 #[must_use]
 pub fn transparent(meta: &ArrayMeta) -> Vec<f64> {
     let named =
@@ -43,14 +43,14 @@ pub struct Picture {
     next: u64,
 }
 
-/// The picture while it grows.
+/// A picture under construction.
 #[derive(Debug)]
 struct GrowingPicture {
     rows: u64,
     columns: u64,
     height: usize,
     width: usize,
-    /// Values an element has: 1, or 3 or 4 if it is a colour.
+    /// Values per element: 1, or 3 or 4 for colours.
     channels: usize,
     is_bool: bool,
     sums: Vec<f64>,
@@ -58,14 +58,14 @@ struct GrowingPicture {
 }
 
 impl Picture {
-    /// Draws as `drawing` says.
+    /// A picture with these options.
     #[must_use]
     pub fn new(drawing: Drawing) -> Self {
         Self { drawing, frame: None, next: 0 }
     }
 }
 
-/// Rows, columns and channels of an answer that can be drawn.
+/// Rows, columns and channels of a result, if it can be drawn.
 pub fn dimensions(layout: &Layout) -> Result<(u64, u64, usize)> {
     let colour = match layout.shape.last() {
         Some(3) if layout.data_type == DataType::UINT8 && layout.shape.len() > 2 => 3,
@@ -85,7 +85,7 @@ pub fn dimensions(layout: &Layout) -> Result<(u64, u64, usize)> {
     }
     match long.as_slice() {
         [rows, columns] => Ok((*rows, *columns, channels)),
-        _ => Err(usage!("a picture has two dimensions, this has {}: {}", long.len(), layout.shape_text())),
+        _ => Err(usage!("a picture needs two dimensions, this has {}: {}", long.len(), layout.shape_text())),
     }
 }
 
@@ -154,7 +154,7 @@ impl Sink for Picture {
 }
 
 impl Picture {
-    /// Pixels of numbers.
+    /// Maps numbers to pixels.
     fn colour(&self, frame: &GrowingPicture, means: &[Option<f64>]) -> Vec<u8> {
         let (low, high) = self.drawing.range.unwrap_or_else(|| range(frame, means));
         let span = high - low;
@@ -173,8 +173,8 @@ impl Picture {
     }
 }
 
-/// The numbers that get the first and the last colour: all but the extreme 1 % below and 0.1 % above, so that a
-/// few outliers do not make everything else one colour.
+/// The default value range: without the lowest 1 % and the highest 0.1 %, so that a few outliers do not make everything
+/// else one colour.
 fn range(frame: &GrowingPicture, means: &[Option<f64>]) -> (f64, f64) {
     if frame.is_bool {
         return (0.0, 1.0);

@@ -1,5 +1,4 @@
-//! Elements one after the other and nothing else, little-endian: written, and read window by window from a file or a
-//! pipe.
+//! Raw elements, little-endian without a header: written, and read window by window from a file or a pipe.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -14,7 +13,7 @@ use crate::meta::dtype::Endian;
 use crate::meta::typestr::TypeStr;
 use crate::num;
 
-/// Writes bare elements.
+/// Writes raw elements.
 #[derive(Debug, Default)]
 pub struct Raw;
 
@@ -36,11 +35,11 @@ pub(super) fn no_fixed_size(t: &DataType, form: &str) -> Error {
         .with_hint("format", "json or csv writes them")
 }
 
-/// Where elements come from.
+/// The source of elements.
 pub enum RawOrigin {
-    /// A file, and its size: any part of it can be read.
+    /// A file and its size; seekable.
     File(File, u64),
-    /// A pipe: only what comes next can be read.
+    /// A pipe; sequential.
     Pipe(Box<dyn Read + Send>),
 }
 
@@ -57,13 +56,13 @@ impl RawOrigin {
         let file = File::open(path).map_err(fault)?;
         let metadata = file.metadata().map_err(fault)?;
         if metadata.is_dir() {
-            return Err(usage!("{} is a folder, not a file of elements", path.display()));
+            return Err(usage!("{} is a directory, not a file", path.display()));
         }
-        // A named pipe or a device has no size and cannot be gone back in.
+        // A named pipe or a device has no size and is not seekable.
         Ok(if metadata.is_file() { Self::File(file, metadata.len()) } else { Self::Pipe(Box::new(file)) })
     }
 
-    /// All of it.
+    /// Reads all of it.
     pub fn read_all(mut self) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.read_to_end(&mut bytes)?;
@@ -98,8 +97,8 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Elements that begin `begin` bytes into the origin, which has been read that far. A file must hold all of them and, if
-    /// it is `exact`, nothing else.
+    /// Elements at offset `begin` of the origin, which has been read that far. A file must hold all of them and, if
+    /// `exact`, nothing else.
     pub fn new(
         origin: RawOrigin,
         begin: u64,
@@ -110,29 +109,30 @@ impl Stream {
     ) -> Result<Self> {
         let data_type = stored.fixed()?.clone();
         let wanted = num::product(&shape)?.checked_mul(num::u64_of(data_type.size()));
-        let wanted = wanted.ok_or_else(|| invalid!("no file holds {shape:?} of {data_type}"))?;
+        let wanted = wanted.ok_or_else(|| invalid!("{shape:?} of {data_type} is too large for any file"))?;
         if let RawOrigin::File(_, size) = &origin {
             let held = size.saturating_sub(begin);
             if held < wanted || (exact && held != wanted) {
                 return Err(usage!(
-                    "the input has {held} bytes of elements, but {shape:?} of {data_type} takes {wanted}"
+                    "the input has {held} bytes of elements, but {shape:?} of {data_type} needs {wanted}"
                 ));
             }
         }
         Ok(Self { origin, begin, stored, data_type, order, shape, left: wanted })
     }
 
-    /// Whether any part can be read; else only what comes next.
+    /// Whether any part can be read; else only the next.
     #[must_use]
     pub fn is_seekable(&self) -> bool {
         matches!(self.origin, RawOrigin::File(..))
     }
 
-    /// The elements of a window, little-endian, in the stream's order. From a pipe, windows must come one after the other.
+    /// Reads a window, little-endian, in the stream's order. Windows of a pipe must be read in sequence.
     pub fn read(&mut self, window: &Window) -> Result<Vec<u8>> {
         let size = self.data_type.size();
         let count = num::product_usize(&window.shape())?;
-        let length = count.checked_mul(size).ok_or_else(|| Error::invalid("a box beyond all memory"))?;
+        let length =
+            count.checked_mul(size).ok_or_else(|| Error::invalid("the window is too large for memory"))?;
         let mut bytes = vec![0; length];
         match &mut self.origin {
             RawOrigin::Pipe(pipe) => {
@@ -158,13 +158,14 @@ impl Stream {
         Ok(bytes)
     }
 
-    /// Fails if a pipe still holds something, which then was not what it was taken for.
+    /// Fails if a pipe has more bytes than expected.
     pub fn end(&mut self) -> Result<()> {
         let mut one = [0u8];
         if let RawOrigin::Pipe(pipe) = &mut self.origin
             && pipe.read(&mut one)? > 0
         {
-            let message = format!("there is more input than {:?} of {}", self.shape, self.data_type);
+            let message =
+                format!("the input has more bytes than {:?} of {} needs", self.shape, self.data_type);
             return Err(Error::usage(message));
         }
         Ok(())
@@ -178,17 +179,17 @@ fn short(e: std::io::Error) -> Error {
     }
 }
 
-/// Runs of bytes that lie together, all of one length.
+/// Contiguous runs of bytes, all of one length.
 struct Runs {
-    /// Where in the outer dimensions of the box, slowest first.
+    /// The position in the outer dimensions of the box, slowest first.
     at: Vec<u64>,
-    /// For each outer dimension: how many positions, and how many bytes apart.
+    /// For each outer dimension: its length and stride in bytes.
     outer: Vec<(u64, u64)>,
     first: u64,
     length: usize,
 }
 
-/// The runs of a box of elements of `size` bytes, in the order in which they are wanted.
+/// The runs of a box of elements of `size` bytes, in order.
 fn runs(shape: &[u64], window: &Window, order: Order, size: usize) -> Result<Runs> {
     let mut dims: Vec<(u64, u64, u64)> =
         shape.iter().zip(&window.0).map(|(n, (from, count))| (*n, *from, *count)).collect();
@@ -198,7 +199,7 @@ fn runs(shape: &[u64], window: &Window, order: Order, size: usize) -> Result<Run
     let mut stride = num::u64_of(size);
     let (mut first, mut length, mut whole) = (0u64, stride, true);
     let mut outer = Vec::new();
-    let too_large = || Error::invalid("a file beyond 2^64 bytes");
+    let too_large = || Error::invalid("the file would exceed 2^64 bytes");
     for (n, from, count) in dims.into_iter().rev() {
         first = from.checked_mul(stride).and_then(|b| b.checked_add(first)).ok_or_else(too_large)?;
         if whole {
@@ -206,7 +207,7 @@ fn runs(shape: &[u64], window: &Window, order: Order, size: usize) -> Result<Run
         } else {
             outer.push((count, stride));
         }
-        // Slower dimensions lie together only if all of this one is taken.
+        // Slower dimensions are contiguous only if all of this one is selected.
         whole &= count == n;
         stride = stride.checked_mul(n).ok_or_else(too_large)?;
     }
@@ -215,7 +216,7 @@ fn runs(shape: &[u64], window: &Window, order: Order, size: usize) -> Result<Run
 }
 
 impl Runs {
-    /// Each run's first byte with the part of `bytes` it goes to.
+    /// Pairs each run's offset with its part of `bytes`.
     fn zip_with(mut self, bytes: &mut [u8]) -> impl Iterator<Item = (u64, &mut [u8])> {
         bytes.chunks_exact_mut(self.length.max(1)).map(move |out| {
             let steps = self.at.iter().zip(&self.outer).map(|(i, (_, stride))| i.saturating_mul(*stride));

@@ -1,7 +1,7 @@
-//! A table for people.
+//! Prints elements as a table for display.
 //!
-//! Nested brackets with columns set flush right. Of an answer with many elements only the edges are shown, with `…`
-//! for the rest, and only the edges are read.
+//! Nested brackets with right-aligned columns. If there are many elements, only the edges are read and shown, with `…`
+//! for the rest.
 
 use std::io::Write;
 
@@ -12,21 +12,21 @@ use crate::array::Slab;
 use crate::error::Result;
 use crate::meta::DataType;
 
-/// An answer with more elements than this is cut short.
+/// Results with more elements than this are abbreviated.
 pub const THRESHOLD: u64 = 1000;
-/// How many positions are shown at either end of a dimension that is cut short.
+/// How many positions are shown at either end of an abbreviated dimension.
 pub const EDGE: u64 = 3;
-/// Even the edges of a great many dimensions are more than anybody reads.
+/// The maximum number of elements shown: with many dimensions, even the edges are too many.
 pub const MOST: u64 = 1 << 17;
-/// Text longer than this is cut short.
+/// Text longer than this is truncated.
 const CELL: usize = 60;
-/// Rows longer than this go on in the next line.
+/// Rows longer than this are wrapped.
 const LINE: usize = 100;
 
-/// How brackets and dots are marked: as they are, or coloured.
+/// Styles brackets and dots: plain or coloured.
 pub type Mark = dyn Fn(&str) -> String;
 
-/// An answer that is shown whole.
+/// Prints a result in full.
 pub struct Whole(pub Box<Mark>);
 
 impl std::fmt::Debug for Whole {
@@ -45,7 +45,7 @@ impl Sink for Whole {
     }
 }
 
-/// Prints `block`, which holds an answer of `shape` or the edges of it.
+/// Prints `block`, which holds a result of `shape` or its edges.
 pub fn print(block: &Slab, shape: &[u64], mark: &Mark, out: &mut dyn Write) -> Result<()> {
     let style = Style { json: false, iso: true };
     let text =
@@ -81,8 +81,7 @@ fn is_real(t: &DataType) -> bool {
     matches!(t, DataType::Float(_))
 }
 
-/// Pads numbers so that their decimal points stand below each other. Numbers with exponents are left alone, and words such
-/// as NaN, which stand flush right.
+/// Pads numbers so that their decimal points align. Numbers with exponents and words such as NaN are right-aligned.
 fn align_points(cells: &mut [String]) {
     let after = |c: &str| c.split_once('.').map_or(0, |(_, f)| f.chars().count() + 1);
     if cells.iter().any(|c| c.contains('e')) {
@@ -100,7 +99,7 @@ struct TextTable<'a> {
     shown: &'a [u64],
     shape: &'a [u64],
     width: usize,
-    /// How far the current line of the last dimension has come.
+    /// The column reached in the current line of the last dimension.
     column: usize,
     flush_left: bool,
     mark: &'a Mark,
@@ -135,7 +134,7 @@ impl TextTable<'_> {
         Ok(write!(self.out, "{close}")?)
     }
 
-    /// What stands between two items of dimension `depth`.
+    /// Prints the separator between two items of dimension `depth`.
     fn between(&mut self, depth: usize, last: bool) -> Result<()> {
         if last {
             self.column += self.width + 1;

@@ -1,11 +1,11 @@
-//! Small texts for people: byte counts, numbers of things, and text of strangers that drives no terminal.
+//! Text helpers: byte counts, plurals, and escaping of untrusted text for terminals.
 #![allow(clippy::as_conversions, reason = "rounding is meant")]
 
 use std::borrow::Cow;
 
 use super::value::is_safe;
 
-/// A byte count as people read it: `512 B`, `90.2 MiB`.
+/// Formats a byte count: `512 B`, `90.2 MiB`.
 #[must_use]
 pub fn human_bytes(bytes: u128) -> String {
     const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
@@ -26,7 +26,7 @@ pub fn human_bytes(bytes: u128) -> String {
     format!("{value:.1} {unit}")
 }
 
-/// A byte count as people write it: `256M`, `1.5G`, `64KiB`, `4096`. Units are powers of 1024.
+/// Parses a byte count: `256M`, `1.5G`, `64KiB`, `4096`. Units are powers of 1024.
 pub fn parse_bytes(text: &str) -> Result<usize, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = text.get(digits.len()..).unwrap_or_default().to_ascii_lowercase();
@@ -44,7 +44,7 @@ pub fn parse_bytes(text: &str) -> Result<usize, String> {
     }
 }
 
-/// `text` with characters that are not safe written as escapes: names and attributes come from strangers.
+/// `text` with unsafe characters escaped: names and attributes are untrusted.
 #[must_use]
 pub fn plain(text: &str) -> Cow<'_, str> {
     if text.chars().all(is_safe) {
@@ -71,7 +71,7 @@ pub fn plural(n: impl TryInto<u64>, word: &str) -> String {
     }
 }
 
-/// The first `width` characters of `text`, with `…` for the rest.
+/// Truncates `text` to `width` characters, with `…` for the rest.
 #[must_use]
 pub fn cut(text: &str, width: usize) -> Cow<'_, str> {
     match text.char_indices().nth(width) {

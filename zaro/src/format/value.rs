@@ -1,4 +1,4 @@
-//! One element of any type, as JSON or as text.
+//! Formats one element of any type as JSON or text.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::meta::float;
 use crate::meta::json::{self, Json};
 use crate::num;
 
-/// How elements are written.
+/// How elements are formatted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Style {
     /// As JSON values; else as plain text for tables and CSV.
@@ -28,7 +28,7 @@ impl Style {
 
 /// Appends the element of type `t` in `bytes` (little-endian; the content, for variable-length types) to `out`.
 ///
-/// Bytes that are too few for the type read as `null`; that cannot happen with what the library hands out.
+/// Too few bytes for the type give `null`; the library never returns such elements.
 pub(crate) fn write(t: &DataType, bytes: &[u8], style: Style, out: &mut String) {
     if element(t, bytes, style, out).is_none() {
         out.push_str("null");
@@ -128,7 +128,7 @@ fn sub_array(inner: &DataType, shape: &[usize], bytes: &[u8], style: Style, out:
     Some(())
 }
 
-/// A JSON element: parsed and written again, so that what was not quite JSON is.
+/// A JSON element, parsed and written again so that the output is valid JSON.
 fn json_element(bytes: &[u8], style: Style, out: &mut String) {
     match Json::parse(bytes) {
         Ok(document) => match document.value {
@@ -142,13 +142,13 @@ fn json_element(bytes: &[u8], style: Style, out: &mut String) {
 
 fn float_text(f: Float, bytes: &[u8], style: Style, out: &mut String) -> Option<()> {
     match f {
-        // In text, the shortest decimal that reads back as the same float32. JSON's readers take a number for a
-        // float64, so there it is the shortest that reads back as exactly this value in that.
+        // In text, the shortest decimal that reads back as the same float32. JSON readers parse numbers as
+        // float64, so in JSON it is the shortest that reads back as exactly this value.
         Float::F32 if !style.json => {
             let x = f32::from_le_bytes(*bytes.first_chunk::<4>()?);
             if x.is_finite() { put(out, format_args!("{x:?}")) } else { special(f64::from(x), style, out) }
         }
-        // Smaller formats are short decimals exactly.
+        // Values of smaller formats are exact as short decimals.
         _ => {
             let x = float_value(f, bytes)?;
             if x.is_finite() { put(out, format_args!("{x:?}")) } else { special(x, style, out) }
@@ -189,7 +189,7 @@ fn complex(f: Float, bytes: &[u8], style: Style, out: &mut String) -> Option<()>
     Some(())
 }
 
-/// A string: quoted in JSON, with all that is not [safe](is_safe) escaped; as it is in text.
+/// A string: quoted in JSON, with all that is not [safe](is_safe) escaped; unchanged in text.
 fn string(s: &str, style: Style, out: &mut String) {
     if style.json {
         let start = out.len();
@@ -204,8 +204,8 @@ fn string(s: &str, style: Style, out: &mut String) {
     }
 }
 
-/// Whether a character shows as itself: it does not move the cursor, recolour a terminal, or change the order in which
-/// the text around it is shown.
+/// Whether a character is safe to print: it does not move the cursor, recolour a terminal, or change the direction of
+/// the text around it.
 #[must_use]
 pub fn is_safe(c: char) -> bool {
     !(c.is_control()
@@ -217,13 +217,13 @@ fn base64(bytes: &[u8]) -> String {
     base64::engine::general_purpose::STANDARD.encode(bytes)
 }
 
-/// Bytes without the NULs at their end.
+/// Bytes without trailing NULs.
 pub(crate) fn trim_nul(bytes: &[u8]) -> &[u8] {
     let end = bytes.iter().rposition(|b| *b != 0).map_or(0, |i| i + 1);
     bytes.get(..end).unwrap_or_default()
 }
 
-/// UTF-32 text without the NULs at its end; code points that do not exist become U+FFFD.
+/// UTF-32 text without trailing NULs; invalid code points become U+FFFD.
 pub(crate) fn utf32(bytes: &[u8]) -> String {
     let text: String = bytes
         .chunks_exact(4)
@@ -257,7 +257,7 @@ pub(crate) fn unsigned(bytes: &[u8]) -> Option<u64> {
     })
 }
 
-/// The number a float of any format stands for.
+/// The value of a float of any format.
 pub(crate) fn float_value(f: Float, bytes: &[u8]) -> Option<f64> {
     Some(match f {
         Float::F64 => f64::from_le_bytes(*bytes.first_chunk()?),
@@ -266,7 +266,7 @@ pub(crate) fn float_value(f: Float, bytes: &[u8]) -> Option<f64> {
     })
 }
 
-/// The element as a real number, for pictures and CF; `None` for types that are none.
+/// The element as a real number, for pictures and CF; `None` for types that are not numeric.
 #[must_use]
 pub fn number(t: &DataType, bytes: &[u8]) -> Option<f64> {
     Some(match t {

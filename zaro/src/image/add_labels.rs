@@ -1,7 +1,7 @@
-//! Labels added to an image: a pyramid of their own below it, or, as the seed had it, a plain array.
+//! Adds labels to an image: a pyramid below `labels` or, as in the seed version, a plain array below `masks`.
 //!
-//! Labels have the image's axes; along each they are as long as the image, or 1 long. They are listed when they are
-//! whole.
+//! Labels have the image's axes; along each they have the length of the image, or 1. They are listed only when they are
+//! complete.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -30,39 +30,39 @@ use crate::num;
 use crate::store::SharedStore;
 use crate::task::{Operation, Task, Unit};
 
-/// Where the pixels of labels come from.
+/// The source of label pixels.
 #[derive(Debug, Clone)]
 pub enum LabelSource {
-    /// An array, and its axes; none to take the names of its dimensions, or the last ones of the image.
+    /// An array and its axes; empty to use the names of its dimensions, or the last axes of the image.
     Array(Box<Array>, Vec<Axis>),
     /// A file.
     File(Arc<ImageSource>),
 }
 
-/// How to add labels. What is left out becomes what people expect.
+/// Options for [`add`].
 #[derive(Debug, Clone, Default, derive_setters::Setters)]
 #[setters(prefix = "with_")]
 #[non_exhaustive]
 pub struct AddLabelsOptions {
-    /// The colours of values, and what is known of them.
+    /// The colours and properties of values.
     pub labels: Labels,
-    /// Write a plain array below `masks`, as the seed had it, and not a pyramid below `labels`.
+    /// Write a plain array below `masks`, as in the seed version, instead of a pyramid below `labels`.
     pub as_mask: bool,
-    /// The shape of chunks; the image's if it is not said.
+    /// The chunk shape; default: the image's.
     pub chunks: Option<Vec<u64>>,
-    /// The shape of shards; none if it is not said.
+    /// The shard shape; default: no shards.
     pub shards: Option<Vec<u64>>,
-    /// The codecs, in encoding order; zstd if they are not said.
+    /// The codecs, in encoding order; default: zstd.
     pub codecs: Option<Vec<CodecMeta>>,
-    /// What to do with labels of this name that are there already.
+    /// What to do if labels of this name exist.
     pub existing: Existing,
     /// Threads, connections and memory for it.
     pub context: Context,
-    /// How it is watched, in bytes of pixels, and stopped.
+    /// Progress, in bytes of pixels, and cancellation.
     pub task: Task,
 }
 
-/// Labels that were added.
+/// The result of [`add`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Added {
     /// The path of their group, or of a mask's array.
@@ -110,7 +110,7 @@ pub async fn add(
         .map_err(|e| e.with_node(shown(&at)))
 }
 
-/// Takes the labels or the mask at `path` from the list of those that there are, if it is on one, and says whether it was: for who deleted it.
+/// Removes the labels or the mask at `path` from the list of labels after a deletion. Returns whether it was listed.
 pub async fn unlist(store: &SharedStore, path: &str) -> Result<bool> {
     let path = normal(path)?;
     let mut was = false;
@@ -155,7 +155,7 @@ fn checked_name(name: &str) -> Result<String> {
             return Err(usage!("{part:?} cannot be a name: {fault}"));
         }
         if [".zarray", ".zgroup", ".zattrs", ".zmetadata", "zarr.json"].contains(&part) {
-            return Err(usage!("{part:?} cannot be a name: it is that of a document"));
+            return Err(usage!("{part:?} cannot be a name: it is reserved for a metadata document"));
         }
     }
     Ok(name.to_owned())
@@ -184,16 +184,16 @@ impl LabelJob<'_> {
         let version = self.image.version;
         if self.options.as_mask && version > ImageVersion::V01 {
             return Err(Error::usage(format!(
-                "masks were before OME-Zarr 0.1, and this image is of {version}"
+                "masks exist only before OME-Zarr 0.1, and this image has version {version}"
             ))
-            .with_hint("as_mask", "left away gives it labels"));
+            .with_hint("as_mask", "if left out, adds labels"));
         }
         let multiscale = self.image.multiscale(None)?;
         let arrays = self.image.arrays(self.zarr, multiscale).await?;
         let first = arrays.first().ok_or_else(|| Error::invalid("the image has no levels"))?;
         let axes = &multiscale.axes;
         if axes.len() != first.shape().len() {
-            return Err(Error::invalid("the image's axes are not as many as its array's dimensions"));
+            return Err(Error::invalid("the image and its array differ in their number of dimensions"));
         }
         let places = self.places(axes)?;
         let shape = self.shape(axes, &places, first.shape())?;
@@ -243,7 +243,7 @@ impl LabelJob<'_> {
         multiscale: &Multiscale,
         arrays: &[Array],
     ) -> Result<Added> {
-        // Whoever deletes the image looked for others at work before the journal was here.
+        // A concurrent deletion of the image may have checked for journals before this one existed.
         hierarchy::need(self.store, &self.image.path).await?;
         let shape = &new.shape;
         let array_at = if self.options.as_mask { "" } else { "0" };
@@ -258,7 +258,7 @@ impl LabelJob<'_> {
         Ok(Added { path: self.at.clone(), data_type: new.data_type.clone(), levels })
     }
 
-    /// For each axis of the image, where it is among those of the labels.
+    /// For each axis of the image, its index among the axes of the labels.
     fn places(&self, axes: &[Axis]) -> Result<Vec<Option<usize>>> {
         let rank = axes.len();
         match self.from {
@@ -270,7 +270,9 @@ impl LabelJob<'_> {
                 for (i, n) in long {
                     if !places.contains(&Some(i)) {
                         let name = AXES.get(i).map_or(String::new(), char::to_string);
-                        return Err(usage!("the labels are {n} long along {name}, which the image has not"));
+                        return Err(usage!(
+                            "the labels have the axis {name} of length {n}, the image does not"
+                        ));
                     }
                 }
                 Ok(places)
@@ -285,7 +287,7 @@ impl LabelJob<'_> {
                     usual_names(axes, own)?
                 };
                 if names.len() != own {
-                    return Err(usage!("{} axes are named, the labels have {own} dimensions", names.len()));
+                    return Err(usage!("{} axes are given, the labels have {own} dimensions", names.len()));
                 }
                 let place = |axis: &Axis| names.iter().position(|n| n.eq_ignore_ascii_case(&axis.name));
                 let places: Vec<Option<usize>> = axes.iter().map(place).collect();
@@ -293,7 +295,7 @@ impl LabelJob<'_> {
                 if found.len() != own || !found.is_sorted() || rank < own {
                     let image: String = axes.iter().map(|a| a.name.as_str()).collect::<Vec<_>>().join(",");
                     return Err(usage!(
-                        "the labels' axes {} are not among the image's, {image}, in the same order",
+                        "the labels' axes {} must be among the image's axes {image}, in the same order",
                         names.join(",")
                     ));
                 }
@@ -317,7 +319,7 @@ impl LabelJob<'_> {
         for ((axis, n), wanted) in axes.iter().zip(&shape).zip(image) {
             if n != wanted && *n != 1 {
                 return Err(usage!(
-                    "along {} the labels are {n} long, the image {wanted}; they must be as long, or 1 long",
+                    "along {} the labels have length {n}, but the image has {wanted}; use the same length, or 1",
                     axis.name
                 ));
             }
@@ -325,7 +327,7 @@ impl LabelJob<'_> {
         Ok(shape)
     }
 
-    /// The type they are stored in.
+    /// The data type they are stored as.
     fn data_type(&self) -> Result<DataType> {
         let given = match self.from {
             LabelSource::Array(array, _) => &array.meta().data_type,
@@ -336,16 +338,16 @@ impl LabelJob<'_> {
             DataType::Bool | DataType::UInt(2 | 4) => DataType::UInt(8),
             DataType::Int(2 | 4) => DataType::Int(8),
             DataType::Int(_) | DataType::UInt(_) => given.clone(),
-            other => return Err(usage!("labels are whole numbers, not {other}")),
+            other => return Err(usage!("labels must be integers, not {other}")),
         })
     }
 
-    /// How many steps lead from the labels to the image's group.
+    /// The relative path from the labels to the image's group.
     fn up(&self) -> String {
         "../".repeat(self.name.split('/').count().saturating_add(1))
     }
 
-    /// The attributes of a mask of the seed.
+    /// The attributes of a seed mask.
     fn mask_attributes(&self, data_type: &DataType, multiscale: &Multiscale) -> Vec<(String, Json)> {
         let mut all = Vec::new();
         let colors = &self.options.labels.colors;
@@ -440,7 +442,7 @@ impl LabelJob<'_> {
         }
     }
 
-    /// Makes the labels an image of their own, with as many levels as that they are of.
+    /// Builds the pyramid of the labels, with as many levels as the image.
     async fn pyramid(
         &self,
         hidden: &SharedStore,
@@ -478,7 +480,7 @@ impl LabelJob<'_> {
         Ok(built.levels.into_iter().map(|(_, shape)| shape).collect())
     }
 
-    /// Adds the labels to the list of those that there are, or takes them from it.
+    /// Adds the labels to the list of labels, or removes them.
     async fn edit_list(&self, listed: bool) -> Result<()> {
         let key = if self.options.as_mask { "masks" } else { "labels" };
         let folder = join(&self.image.path, key);
@@ -488,7 +490,7 @@ impl LabelJob<'_> {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
             Err(e) => return Err(e),
         };
-        // Others that nobody listed are found by looking; a list would hide them.
+        // Readers discover unlisted labels by listing; a list without them would hide them.
         let others = match parse::group(now.attributes()).listed {
             None if listed => self.others().await?,
             _ => Vec::new(),
@@ -497,7 +499,7 @@ impl LabelJob<'_> {
             .await
     }
 
-    /// The attributes of the group of labels, in which these are listed, or not any more.
+    /// The attributes of the labels group with these labels listed or removed.
     fn relisted(&self, now: &Json, key: &str, listed: bool, others: &[String]) -> Result<Json> {
         let mut changed = now.clone();
         let mut names = match parse::group(now).listed {
@@ -525,7 +527,7 @@ impl LabelJob<'_> {
         Ok(changed)
     }
 
-    /// Labels that are there and not listed.
+    /// Labels that exist but are not listed.
     async fn others(&self) -> Result<Vec<String>> {
         let own = self.options.as_mask;
         let all = self.image.labels(self.zarr).await?;
@@ -538,13 +540,13 @@ impl LabelJob<'_> {
     }
 }
 
-/// Whether all names of dimensions are axes of the image.
+/// Whether all dimension names are axes of the image.
 fn named(names: &[Option<String>], axes: &[Axis]) -> bool {
     let is_axis = |n: &String| axes.iter().any(|a| a.name.eq_ignore_ascii_case(n));
     names.iter().all(|n| n.as_ref().is_some_and(is_axis))
 }
 
-/// The axes of labels that do not say: all of the image's; without channels; without times; the last.
+/// The default axes of labels, by rank: all of the image's; without channels; without times; the last ones.
 fn usual_names(axes: &[Axis], rank: usize) -> Result<Vec<String>> {
     use crate::image::model::AxisKind;
     let without = |kinds: &[AxisKind]| -> Vec<String> {
@@ -557,12 +559,12 @@ fn usual_names(axes: &[Axis], rank: usize) -> Result<Vec<String>> {
     let last = axes
         .len()
         .checked_sub(rank)
-        .ok_or_else(|| usage!("the labels have {rank} dimensions, the image only {}", axes.len()))?;
+        .ok_or_else(|| usage!("the labels have {rank} dimensions, but the image has only {}", axes.len()))?;
     Ok(axes.iter().skip(last).map(|a| a.name.clone()).collect())
 }
 
-/// Colours of values, from text: JSON as `image-label` has them (`[{"label-value":1,"rgba":[255,0,0,255]}]`), JSON of values
-/// to colours (`{"1":"FF0000FF"}`), or lines `1=FF0000FF` or `1,255,0,0,255`.
+/// Parses colours of values: JSON as in `image-label` (`[{"label-value":1,"rgba":[255,0,0,255]}]`), a JSON object of
+/// values to colours (`{"1":"FF0000FF"}`), or lines `1=FF0000FF` or `1,255,0,0,255`.
 pub fn parse_colors(text: &str) -> Result<Vec<LabelColor>> {
     if text.trim_start().starts_with(['[', '{']) {
         let json = Json::parse(text.as_bytes())?.value;
@@ -581,18 +583,18 @@ pub fn parse_colors(text: &str) -> Result<Vec<LabelColor>> {
             _ => None,
         };
         return colors.ok_or_else(|| {
-            Error::usage("these are no colours: [{\"label-value\":1,\"rgba\":[255,0,0,255]}]")
+            Error::usage("invalid colours; use [{\"label-value\":1,\"rgba\":[255,0,0,255]}]")
         });
     }
     let lines = text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'));
-    // A header of a table is no colour.
+    // Skips a table header.
     let lines =
         lines.enumerate().filter(|(i, l)| *i > 0 || l.starts_with(|c: char| c.is_ascii_digit() || c == '-'));
     lines.map(|(_, line)| parse_color(line)).collect()
 }
 
-/// Colours of values as people give them, each a colour, several with blanks between, or a file of them. Of two for one
-/// value, the last counts.
+/// Collects colours of values from arguments: a colour, several separated by spaces, or a file of them. The last one
+/// for a value wins.
 pub fn collect_colors(given: &[String]) -> Result<Vec<LabelColor>> {
     let mut all: Vec<LabelColor> = Vec::new();
     for text in given {
@@ -609,14 +611,14 @@ pub fn collect_colors(given: &[String]) -> Result<Vec<LabelColor>> {
     Ok(all)
 }
 
-/// What is known of values, from a JSON file: a list of objects that each have a `label-value`.
+/// Reads label properties from a JSON file: a list of objects, each with a `label-value`.
 pub fn read_properties(path: &Path) -> Result<Vec<Json>> {
     let json = Json::parse(read_text(path)?.as_bytes())?.value;
     let items = json.items().unwrap_or_default().to_vec();
     let fits = |item: &Json| item.get("label-value").is_some_and(|v| v.as_i128().is_some());
     if items.is_empty() || !items.iter().all(fits) {
         return Err(usage!(
-            "{}: properties are a list of objects, each with a whole number as its label-value",
+            "{}: properties must be a list of objects, each with an integer label-value",
             path.display()
         ));
     }
@@ -643,7 +645,7 @@ pub fn parse_color(text: &str) -> Result<LabelColor> {
         };
         Some(LabelColor { value, rgba })
     };
-    parse().ok_or_else(|| usage!("{text:?} is no colour of a value, such as 1=FF0000FF"))
+    parse().ok_or_else(|| usage!("{text:?} is not a label colour such as 1=FF0000FF"))
 }
 
 fn rgba(text: &str) -> Option<[u8; 4]> {

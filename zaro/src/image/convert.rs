@@ -1,9 +1,8 @@
-//! Files to OME-Zarr.
+//! Converts image files to OME-Zarr.
 //!
-//! The largest level is written block by block: a block is as many whole chunks or shards as come out of the file together,
-//! so that nothing is decoded twice and no chunk written twice, and a few of them are under way at a time, as many as
-//! fit into the memory; the smaller levels come after that. Nobody sees an image or a collection before all of it is
-//! whole (`create`).
+//! The largest level is written block by block. A block is as many whole chunks or shards as the file yields together,
+//! so that nothing is decoded twice and no chunk is written twice; as many blocks as fit into memory are processed
+//! concurrently. The smaller levels follow. An image or collection becomes visible only when it is complete (`create`).
 
 mod extent;
 
@@ -34,51 +33,51 @@ use crate::store::{Condition, SharedStore};
 use crate::task::{self, Meter, Operation, Task, Unit, lock};
 use extent::ValueRange;
 
-/// The bytes of a chunk that nobody has chosen, about.
+/// The approximate default chunk size in bytes.
 const CHUNK_BYTES: u64 = 1 << 20;
 
-/// The bytes of a shard that nobody has chosen, at most.
+/// The maximum default shard size in bytes.
 const SHARD_BYTES: u64 = 32 << 20;
 
-/// The longest side of such a chunk.
+/// The longest side of a default chunk.
 const CHUNK_SIDE: u64 = 1024;
 
-/// How to convert. What is left out becomes what people expect.
+/// Options for [`convert`].
 #[derive(Debug, Clone, Default, derive_setters::Setters)]
 #[setters(prefix = "with_")]
 #[non_exhaustive]
 pub struct ConvertOptions {
-    /// The version to write; 0.5 if it is not said.
+    /// The OME-Zarr version to write; default: 0.5.
     pub version: Option<ImageVersion>,
-    /// The shape of a chunk, in the order of the image's axes. If fewer are given, those before them are 1.
+    /// The chunk shape, in the order of the image's axes. If fewer lengths are given, the leading ones are 1.
     pub chunks: Option<Vec<u64>>,
-    /// The shape of a shard, in the same form; none if it is not said. From 0.5 on.
+    /// The shard shape, in the same form; default: no shards. From 0.5 on.
     pub shards: Option<Vec<u64>>,
-    /// Shards of several chunks if no shape of them is said, as an archive should have them. From 0.5 on.
+    /// Use shards of a default shape if none is given, as recommended for archives. From 0.5 on.
     pub sharded: bool,
-    /// The codecs, in encoding order; zstd if they are not said.
+    /// The codecs, in encoding order; default: zstd.
     pub codecs: Option<Vec<CodecMeta>>,
-    /// How many levels there are to be; as many as it takes until y and x are small, if it is not said.
+    /// The number of levels; default: until y and x are small.
     pub levels: Option<usize>,
-    /// How pixels become one in smaller levels.
+    /// The downsampling method.
     pub method: Option<Method>,
-    /// The name of the image, in place of the file's.
+    /// The name of the image; default: the file's.
     pub name: Option<String>,
-    /// The size of a pixel, in place of the file's: of z, y and x, of y and x, or of all.
+    /// The pixel size along z, y and x, along y and x, or one for all; default: the file's.
     pub pixel_size: Option<Vec<f64>>,
-    /// The unit of the size of pixels, in place of the file's.
+    /// The unit of the pixel size; default: the file's.
     pub unit: Option<String>,
-    /// Axes that the files speak of stay, also where they have the length 1.
+    /// Keep axes of length 1 that the files declare.
     pub keep_axes: bool,
-    /// What to do with what is there already.
+    /// What to do if the destination exists.
     pub existing: Existing,
     /// Threads, connections and memory for it.
     pub context: Context,
-    /// How it is watched, in bytes of pixels, and stopped.
+    /// Progress, in bytes of pixels, and cancellation.
     pub task: Task,
 }
 
-/// An image that was made.
+/// A converted image.
 #[derive(Debug, Clone)]
 pub struct Converted {
     /// The path of its group.
@@ -87,7 +86,7 @@ pub struct Converted {
     pub name: String,
     /// Its axes.
     pub axes: Vec<Axis>,
-    /// The size of a pixel along each; 1 where it is not known.
+    /// The pixel size along each axis; 1 if unknown.
     pub scale: Vec<f64>,
     /// The type of its pixels.
     pub data_type: DataType,
@@ -111,8 +110,8 @@ impl Converted {
     }
 }
 
-/// Makes an image of each source at `path`: of one the image itself, of several a `bioformats2raw.layout` with the images 0,
-/// 1, 2 in it. Blocks until it is done.
+/// Converts sources to OME-Zarr at `path`: one source becomes an image, several a `bioformats2raw.layout` with the
+/// images 0, 1, 2 and so on.
 pub async fn convert(
     sources: &[Arc<ImageSource>],
     store: &SharedStore,
@@ -122,13 +121,13 @@ pub async fn convert(
     let _operation = Operation::begin("image convert", store);
     let version = options.version.unwrap_or(ImageVersion::V05);
     if !matches!(version, ImageVersion::V04 | ImageVersion::V05 | ImageVersion::V06) {
-        return Err(usage!("images are made in version 0.4, 0.5 or 0.6, not {version}"));
+        return Err(usage!("images can be written as OME-Zarr 0.4, 0.5 or 0.6, not {version}"));
     }
     if version < ImageVersion::V05 && options.shards.is_some() {
         return Err(usage!("OME-Zarr {version} has no shards; 0.5 has"));
     }
     if options.levels == Some(0) {
-        return Err(Error::usage("an image has at least one level"));
+        return Err(Error::usage("an image needs at least one level"));
     }
     if !store.is_writable() {
         return Err(Error::unsupported("this kind of store cannot be written to").with_store(store));
@@ -137,15 +136,15 @@ pub async fn convert(
         num::product(&s.sizes)?.checked_mul(num::u64_of(s.data_type.size())).ok_or_else(too_large)
     };
     let total = sources.iter().try_fold(0u64, |n, s| Ok::<_, Error>(n.saturating_add(bytes(s)?)))?;
-    // Before anything is made or replaced: a file that cannot be read harms nothing.
+    // Before anything is created or replaced, so that an unreadable file does no harm.
     for source in sources {
         let source = source.clone();
         options.context.run(move || probe(&source)).await?;
     }
-    // The smaller levels are counted as often as the largest, since all of it is read for them.
+    // For progress, the smaller levels count as much as the largest, which is read in full for them.
     let total = if options.levels == Some(1) { total } else { total.saturating_mul(2) };
     let job = ConvertJob { version, options, meter: Arc::new(options.task.meter(Unit::Bytes, total)) };
-    // What cannot work is found before anything is written.
+    // Check everything before anything is written.
     let plans = sources.iter().map(|s| job.plan(s)).collect::<Result<Vec<_>>>()?;
     if sources.is_empty() {
         return Err(Error::usage("there is nothing to convert"));
@@ -194,9 +193,9 @@ struct ConvertJob<'a> {
     meter: Arc<Meter>,
 }
 
-/// What an image will be like.
+/// The layout of an image to be written.
 struct ConvertPlan {
-    /// Which of t, c, z, y, x it has.
+    /// The indexes of its axes among t, c, z, y, x.
     used: Vec<usize>,
     axes: Vec<Axis>,
     scale: Vec<f64>,
@@ -226,11 +225,13 @@ impl ConvertJob<'_> {
                 let missing = shape.len() - list.len();
                 Ok(Some(std::iter::repeat_n(1, missing).chain(list.iter().copied()).collect::<Vec<u64>>()))
             }
-            Some(list) => Err(usage!("{} {name} are given, the image has {} axes", list.len(), shape.len())),
+            Some(list) => {
+                Err(usage!("{} {name} are given, but the image has {} axes", list.len(), shape.len()))
+            }
         };
         let shards = full("lengths of shards", &self.options.shards)?;
         let chunks = match full("lengths of chunks", &self.options.chunks)? {
-            // Longer than the image is as long as the image; with shards the one has to divide the other.
+            // Chunks are clipped to the image; with shards, they must divide the shard.
             Some(chunks) if shards.is_none() => chunks.iter().zip(&shape).map(|(c, n)| *c.min(n)).collect(),
             Some(chunks) => chunks,
             None => {
@@ -256,7 +257,7 @@ impl ConvertJob<'_> {
             ..NewArray::default()
         };
         document::prepare(&mut array, self.version, &axes);
-        // Says what is wrong with it, and with the levels.
+        // Validates the array and the levels.
         let meta = array.meta()?;
         if self.options.levels != Some(1) {
             pyramid::check(&meta, &axes, &self.levels(&array))?;
@@ -264,7 +265,7 @@ impl ConvertJob<'_> {
         Ok(ConvertPlan { used, axes, scale, array })
     }
 
-    /// How smaller levels are made.
+    /// Options for the smaller levels.
     fn levels(&self, array: &NewArray) -> PyramidOptions {
         PyramidOptions {
             levels: self.options.levels,
@@ -279,7 +280,7 @@ impl ConvertJob<'_> {
     }
 }
 
-/// The same, in the place that was taken for it.
+/// A plan with the destination claimed for it.
 struct ClaimedPlace<'a> {
     job: &'a ConvertJob<'a>,
     store: &'a SharedStore,
@@ -326,7 +327,7 @@ impl ClaimedPlace<'_> {
         })
     }
 
-    /// Gives a group its attributes.
+    /// Writes the attributes of a group.
     async fn describe(&self, path: &str, attributes: Json) -> Result<()> {
         let Json::Object(members) = attributes else { return Ok(()) };
         hierarchy::edit_attributes(self.store, path, &AttributesEdit::Replace(members)).await
@@ -367,7 +368,7 @@ impl ClaimedPlace<'_> {
         Ok(made)
     }
 
-    /// Writes all pixels of the largest level; says between which values those of each channel are.
+    /// Writes all pixels of the largest level; returns the value range of each channel.
     async fn pixels(
         &self,
         source: &Arc<ImageSource>,
@@ -386,7 +387,7 @@ impl ClaimedPlace<'_> {
             task: self.options.task.without_progress(),
             ..WriteOptions::default()
         };
-        // Memory that goes from block to block.
+        // Buffers reused from block to block.
         let (blocks, spare) = (&blocks, &Mutex::new(Vec::new()));
         task::each(blocks.workers, 0..blocks.all.count()?, |i| async move {
             self.options.task.check()?;
@@ -418,7 +419,7 @@ impl ClaimedPlace<'_> {
     }
 }
 
-/// Numbers of the axes that are used as numbers of all five; the others are 1.
+/// Expands values along the used axes to all five; the others are 1.
 fn five(used: &[usize], list: &[u64]) -> [u64; 5] {
     let mut all = [1; 5];
     for (i, n) in used.iter().zip(list) {
@@ -429,15 +430,15 @@ fn five(used: &[usize], list: &[u64]) -> [u64; 5] {
     all
 }
 
-/// The blocks that are read and written together.
+/// The division of an image into blocks that are read and written together.
 struct ConvertBlocks {
     all: copy::Blocks,
-    /// How many are under way at a time.
+    /// How many are processed concurrently.
     workers: usize,
 }
 
 impl ConvertBlocks {
-    /// Of whole chunks or shards of the shape `outer`.
+    /// Blocks of whole chunks or shards of the shape `outer`.
     fn new(source: &ImageSource, outer: [u64; 5], context: &Context) -> Result<Self> {
         let sizes = source.sizes;
         let size = num::u64_of(source.data_type.size().max(1));
@@ -446,14 +447,14 @@ impl ConvertBlocks {
             shape.iter().zip(sizes).fold(size, |n, (s, whole)| n.saturating_mul((*s).min(whole)))
         };
         let mut workers = num::u64_of(context.threads()).clamp(2, 16);
-        // Half of the memory for blocks; decoding and encoding take some, too.
+        // Half of the memory budget for blocks; decoding and encoding need some, too.
         let budget = |workers: u64| memory / 2 / workers.max(1);
         while workers > 1 && bytes(&outer) > budget(workers) {
             workers -= 1;
         }
         let mut shape = outer;
         let [c, y, x] = source.grain();
-        // First what comes out of the file together, so that it is decoded once; then more of the same rows.
+        // First everything that is decoded together, so that it is decoded once; then more of the same rows.
         for (axis, grain) in [(C, c), (Y, y), (X, x), (X, u64::MAX)] {
             let (Some(step), Some(whole)) = (outer.get(axis).copied(), sizes.get(axis).copied()) else {
                 continue;
@@ -463,7 +464,7 @@ impl ConvertBlocks {
             if let Some(to) = longer.get_mut(axis) {
                 *to = wanted.max(*to);
             }
-            // For what is compressed in one piece, fewer workers are better than decoding it again and again.
+            // For data compressed as one piece, fewer workers are better than decoding it repeatedly.
             let alone = axis != X;
             if bytes(&longer) <= budget(workers) {
                 shape = longer;
@@ -483,7 +484,7 @@ impl ConvertBlocks {
         Ok(Self { all: copy::Blocks::new(&sizes, shape.to_vec()), workers: num::usize_of(workers)? })
     }
 
-    /// Where a block begins, and its extents.
+    /// The start and the shape of a block.
     fn at(&self, number: u64) -> ([u64; 5], [u64; 5]) {
         let (start, count) = self.all.place(number);
         (start.try_into().unwrap_or_default(), count.try_into().unwrap_or_default())
@@ -492,13 +493,13 @@ impl ConvertBlocks {
 
 fn set_pixel_size(used: &[usize], sizes: &[f64], scale: &mut [f64]) -> Result<()> {
     if sizes.iter().any(|s| !(s.is_finite() && *s > 0.0)) {
-        return Err(usage!("{sizes:?} are no sizes of pixels"));
+        return Err(usage!("invalid pixel sizes {sizes:?}"));
     }
     let axes: &[usize] = match sizes.len() {
         1 | 3 => &[Z, Y, X],
         2 => &[Y, X],
         n => {
-            return Err(usage!("{n} sizes of pixels; there are one, two (y,x) or three (z,y,x)"));
+            return Err(usage!("{n} pixel sizes given; use one, two (y,x) or three (z,y,x)"));
         }
     };
     for (k, axis) in axes.iter().enumerate() {
@@ -510,12 +511,12 @@ fn set_pixel_size(used: &[usize], sizes: &[f64], scale: &mut [f64]) -> Result<()
     Ok(())
 }
 
-/// Chunks of about 1 MiB: planes, or parts of them, of 1024 by 1024; of small planes several along z.
+/// Chunks of about 1 MiB: planes or parts of planes up to 1024 by 1024; for small planes, several along z.
 fn default_chunks(source: &ImageSource, used: &[usize]) -> Vec<u64> {
     let [.., z, y, x] = source.sizes;
     let size = num::u64_of(source.data_type.size().max(1));
     let side = if size <= 2 { CHUNK_SIDE } else { CHUNK_SIDE / 2 };
-    // No slivers at the end: what is a little longer is one chunk.
+    // Avoid slivers at the end: slightly longer sides are one chunk.
     let cut = |n: u64| if n <= side + side / 4 { n } else { side };
     let (y, x) = (cut(y), cut(x));
     let plane = y.saturating_mul(x).saturating_mul(size).max(1);
@@ -528,11 +529,11 @@ fn default_chunks(source: &ImageSource, used: &[usize]) -> Vec<u64> {
     used.iter().filter_map(|i| all.get(*i)).copied().collect()
 }
 
-/// Shards of about 32 MiB: more chunks along x and y, then along the axes before them. None for an image of one chunk.
+/// Shards of about 32 MiB: more chunks along x and y, then along the leading axes. `None` for an image of one chunk.
 fn default_shards(chunks: &[u64], shape: &[u64], size: u64) -> Option<Vec<u64>> {
     let mut shards = chunks.to_vec();
     let bytes = |shards: &[u64]| shards.iter().fold(size, |n, s| n.saturating_mul(*s));
-    // x and y in turns, so that shards are about square.
+    // Alternate x and y, so that shards are about square.
     let last = shape.len().saturating_sub(1);
     let plane = [last, last.saturating_sub(1)].into_iter().cycle().take(128);
     let others = (0..last.saturating_sub(1)).rev().flat_map(|axis| std::iter::repeat_n(axis, 64));
@@ -552,7 +553,7 @@ fn default_shards(chunks: &[u64], shape: &[u64], size: u64) -> Option<Vec<u64>> 
     many.then_some(shards)
 }
 
-/// The longest that is no longer than `chunk` and divides `shard`.
+/// The largest divisor of `shard` that is at most `chunk`.
 fn dividing(chunk: u64, shard: u64) -> u64 {
     let least = shard.div_ceil(chunk.max(1)).max(1);
     (least..=least.saturating_add(4096))
@@ -562,8 +563,7 @@ fn dividing(chunk: u64, shard: u64) -> u64 {
         .unwrap_or(shard)
 }
 
-/// How it is drawn: as the file says; where it says nothing, between values that nearly all pixels lie between, in colours that
-/// can be told apart.
+/// Rendering settings: those of the file; otherwise windows that cover nearly all pixels, and distinct colours.
 fn omero(source: &ImageSource, name: &str, extents: &[ValueRange]) -> Omero {
     let colors = default_colors(extents.len());
     let top = match &source.data_type {

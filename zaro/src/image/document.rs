@@ -1,7 +1,7 @@
-//! The model to documents: attributes of groups as a version wants them, and what it asks of arrays.
+//! Writes the image model as OME-Zarr metadata of a version: attributes of groups, and requirements on arrays.
 //!
-//! Only for what is made new. What is there already is [edited](super::edit) or [upgraded](super::upgrade) as it is
-//! written, so that unknown keys stay.
+//! Only for new images. Existing metadata is [edited](super::edit) or [upgraded](super::upgrade) as JSON, so that
+//! unknown keys are kept.
 
 use crate::image::model::{
     Axis, AxisKind, Channel, ColorModel, LabelColor, Labels, Level, Multiscale, Omero,
@@ -10,24 +10,24 @@ use crate::image::version::ImageVersion;
 use crate::meta::create::NewArray;
 use crate::meta::{ChunkKeys, Json};
 
-/// The name of the coordinate system that images made here have.
+/// The name of the coordinate system of new images.
 pub(crate) const INTRINSIC: &str = "physical";
 
-/// Sets what is known.
+/// Sets a member if its value is known.
 pub(crate) fn set_known(json: &mut Json, name: &str, value: Option<impl Into<Json>>) {
     if let Some(value) = value {
         json.set(name, value);
     }
 }
 
-/// Sets an object that says something.
+/// Sets a member unless the object is empty.
 fn set_filled(json: &mut Json, name: &str, object: Json) {
     if object.members().is_some_and(|m| !m.is_empty()) {
         json.set(name, object);
     }
 }
 
-/// A number as short as it can be: `1`, not `1.0`.
+/// A number in its shortest form: `1`, not `1.0`.
 pub(crate) fn number(x: f64) -> Json {
     match Json::float(x) {
         Json::Number(text) => Json::Number(text.strip_suffix(".0").unwrap_or(&text).into()),
@@ -35,14 +35,14 @@ pub(crate) fn number(x: f64) -> Json {
     }
 }
 
-/// An object that begins with the version, if the documents of this version have one there.
+/// An object that starts with the version, if this OME-Zarr version has one there.
 pub(crate) fn versioned(version: ImageVersion, has_one: bool) -> Json {
     let mut out = Json::object();
     set_known(&mut out, "version", has_one.then(|| version.text()));
     out
 }
 
-/// Attributes of a group from OME's members: below `ome` with the version since 0.5, else as they are.
+/// Attributes of a group from OME members: below `ome` with the version since 0.5, else at the top.
 #[must_use]
 pub(crate) fn group(version: ImageVersion, members: Vec<(String, Json)>) -> Json {
     if version < ImageVersion::V05 {
@@ -122,14 +122,14 @@ pub(crate) fn transform(kind: &str, values: &[f64]) -> Json {
     Json::from([("type", kind.into()), (kind, values.into())])
 }
 
-/// A scale, and a translation if it leads anywhere.
+/// A scale, and a translation unless it is zero.
 pub(crate) fn transforms(scale: &[f64], translation: &[f64]) -> Vec<Json> {
     let moves = translation.iter().any(|x| *x != 0.0);
     let moved = moves.then(|| transform("translation", translation));
     std::iter::once(transform("scale", scale)).chain(moved).collect()
 }
 
-/// Transforms one after the other as the one that 0.6 has, from the dataset or the system that `input` names.
+/// Combines transforms into the single one of 0.6, from the dataset or coordinate system that `input` names.
 pub(crate) fn between(steps: Vec<Json>, input: (&str, Json), output: Option<Json>) -> Json {
     let mut one = match steps.as_slice() {
         [] => Json::from([("type", "identity".into())]),
@@ -174,7 +174,7 @@ pub(crate) fn channel(channel: &Channel) -> Json {
     out
 }
 
-/// Six digits.
+/// A colour as six hexadecimal digits.
 #[must_use]
 pub fn hex([r, g, b]: [u8; 3]) -> String {
     format!("{r:02X}{g:02X}{b:02X}")
@@ -183,7 +183,7 @@ pub fn hex([r, g, b]: [u8; 3]) -> String {
 /// `image-label`.
 #[must_use]
 pub(crate) fn image_label(version: ImageVersion, labels: &Labels) -> Json {
-    // The text of 0.5 still asks for a version here; 0.6 has it in one place only.
+    // The specification of 0.5 still requires a version here; 0.6 has it in one place only.
     let mut out = versioned(version, version < ImageVersion::V06);
     if !labels.colors.is_empty() {
         out.set("colors", labels.colors.iter().map(label_color).collect::<Json>());
@@ -201,14 +201,14 @@ pub(crate) fn label_color(color: &LabelColor) -> Json {
     Json::from([("label-value", color.value.into()), ("rgba", color.rgba.as_slice().into())])
 }
 
-/// `color` of a mask of the seed: values as text, colours packed in one signed number, red highest.
+/// `color` of a seed mask: values as text, colours packed in one signed number, red highest.
 #[must_use]
 pub(crate) fn mask_colors(colors: &[LabelColor]) -> Json {
     let packed = |c: &LabelColor| (c.value.to_string(), Json::int(i32::from_be_bytes(c.rgba)));
     Json::Object(colors.iter().map(packed).collect())
 }
 
-/// Makes a new array one that the version allows: its format, its chunk keys, the names of its dimensions.
+/// Adapts a new array to the version: Zarr format, chunk keys, dimension names.
 pub fn prepare(array: &mut NewArray, version: ImageVersion, axes: &[Axis]) {
     array.format = version.format();
     // In the arrays of 0.3 the names are `_ARRAY_DIMENSIONS`.

@@ -1,8 +1,8 @@
-//! Metadata of images, changed in place: names, colours, windows, pixel sizes. Chunks are never touched, and what zaro
-//! has no word for stays as it is.
+//! Edits image metadata in place: names, colours, windows, pixel sizes. Chunks are never touched, and unknown keys are
+//! kept.
 //!
-//! [`apply`] changes the attributes of a group as they are written; [`edit`] does it to a store, on the condition that
-//! nobody else changed them meanwhile.
+//! [`apply`] edits the attributes of a group as JSON; [`edit`] does so in a store, with a conditional put that fails if
+//! they changed concurrently.
 
 use crate::error::{Error, Hint, Result, not_found, unsupported, usage};
 use crate::group::Zarr;
@@ -17,7 +17,7 @@ use crate::meta::{DataType, Json};
 use crate::num;
 use crate::store::SharedStore;
 
-/// Which channel.
+/// A reference to a channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Which {
     /// By its number, from 0.
@@ -26,27 +26,27 @@ pub enum Which {
     Name(String),
 }
 
-/// What changes of a channel.
+/// Changes to a channel.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ChannelEdit {
     /// Its name.
     pub label: Option<String>,
     /// Its colour.
     pub color: Option<[u8; 3]>,
-    /// Its window; numbers that are missing stay.
+    /// Its window; missing numbers are kept.
     pub window: Window,
     /// Its curve.
     pub family: Option<Family>,
     /// The curve's exponent.
     pub coefficient: Option<f64>,
-    /// Whether bright and dark are exchanged.
+    /// Whether it is inverted.
     pub inverted: Option<bool>,
     /// Whether it is drawn.
     pub active: Option<bool>,
 }
 
 impl ChannelEdit {
-    /// From `CHANNEL:KEY=VALUE,…`: a channel's number or name, and what changes of it.
+    /// Parses `CHANNEL:KEY=VALUE,…`: a channel's number or name, and the changes to it.
     pub fn parse(text: &str) -> Result<(Which, Self), String> {
         fn split<'a>(text: &'a str, by: char, wanted: &str) -> Result<(&'a str, &'a str), String> {
             let parts = text.split_once(by).filter(|(a, _)| !a.is_empty());
@@ -62,16 +62,17 @@ impl ChannelEdit {
         for change in changes.split(',').filter(|c| !c.is_empty()) {
             let (key, value) = split(change, '=', "KEY=VALUE")?;
             let flag =
-                || value.parse().map(Some).map_err(|_| format!("{key} is true or false, not {value:?}"));
+                || value.parse().map(Some).map_err(|_| format!("{key} must be true or false, not {value:?}"));
             match key {
                 "label" | "name" => edit.label = Some(value.to_owned()),
                 "color" | "colour" => {
                     let color = parse::color(value);
-                    edit.color = Some(color.ok_or_else(|| format!("{value:?} is no colour such as 00FF00"))?);
+                    edit.color =
+                        Some(color.ok_or_else(|| format!("{value:?} is not a colour such as 00FF00"))?);
                 }
                 "window" => {
                     let ends = value.split_once("..").or_else(|| value.split_once(':'));
-                    let (start, end) = ends.ok_or("a window is START:END")?;
+                    let (start, end) = ends.ok_or("a window has the form START:END")?;
                     (edit.window.start, edit.window.end) = (number(start)?, number(end)?);
                 }
                 "start" => edit.window.start = number(value)?,
@@ -79,39 +80,39 @@ impl ChannelEdit {
                 "min" => edit.window.min = number(value)?,
                 "max" => edit.window.max = number(value)?,
                 "family" => {
-                    let families = "a family is linear, polynomial, logarithmic or exponential";
+                    let families = "the family must be linear, polynomial, logarithmic or exponential";
                     edit.family = Some(Family::parse(value).ok_or(families)?);
                 }
                 "coefficient" => edit.coefficient = number(value)?,
                 "inverted" => edit.inverted = flag()?,
                 "active" => edit.active = flag()?,
-                _ => return Err(format!("a channel has no {key:?}")),
+                _ => return Err(format!("unknown channel key {key:?}")),
             }
         }
         Ok((which, edit))
     }
 }
 
-/// What changes of an image.
+/// Changes to an image.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Edit {
     /// Its name.
     pub name: Option<String>,
-    /// The pyramid whose name and pixel size change; the first if none is named.
+    /// The multiscale whose name and pixel size change; default: the first.
     pub multiscale: Option<String>,
     /// Channels.
     pub channels: Vec<(Which, ChannelEdit)>,
-    /// The size of a pixel along axes, by their names.
+    /// Pixel sizes by axis name.
     pub pixel_sizes: Vec<(String, f64)>,
-    /// Units of axes, by their names.
+    /// Units by axis name.
     pub units: Vec<(String, String)>,
     /// The plane to show, along z.
     pub default_z: Option<u64>,
     /// The plane to show, along t.
     pub default_t: Option<u64>,
-    /// How channels become one picture.
+    /// The colour model.
     pub model: Option<ColorModel>,
-    /// Windows of all channels, from the least and the most of their pixels, or nearly.
+    /// Windows of all channels, for example from [`windows`].
     pub windows: Option<Vec<Window>>,
 }
 
@@ -125,7 +126,7 @@ impl Edit {
     }
 }
 
-/// What the arrays of an image say that is needed to change its attributes.
+/// Facts about the arrays of an image that editing needs.
 #[derive(Debug, Clone)]
 pub struct ImageArrays {
     /// The names and kinds of its axes, and its extents.
@@ -135,7 +136,7 @@ pub struct ImageArrays {
 }
 
 impl ImageArrays {
-    /// Looks at the first level of the pyramid that is edited.
+    /// Reads them from the first level of the multiscale that is edited.
     pub async fn of(zarr: &Zarr, image: &Image, multiscale: Option<&str>) -> Result<Self> {
         let multiscale = image.multiscale(multiscale)?;
         let first = multiscale
@@ -148,7 +149,7 @@ impl ImageArrays {
         Ok(Self { axes, data_type: array.meta().data_type.clone() })
     }
 
-    /// How many channels there are.
+    /// The number of channels.
     #[must_use]
     pub fn channels(&self) -> u64 {
         self.axes.iter().find(|(_, kind, _)| *kind == AxisKind::Channel).map_or(1, |(_, _, n)| *n)
@@ -159,14 +160,14 @@ impl ImageArrays {
     }
 }
 
-/// The attributes of an image's group, changed.
+/// Applies an edit to the attributes of an image's group.
 pub fn apply(attributes: &Json, version: ImageVersion, frame: &ImageArrays, edit: &Edit) -> Result<Json> {
     let mut changed = attributes.clone();
     version::edit_ome(&mut changed, |ome| {
         if edit.name.is_some() || !edit.pixel_sizes.is_empty() || !edit.units.is_empty() {
             let at = chosen(ome.list("multiscales"), edit.multiscale.as_deref());
             let one = ome.list_mut("multiscales").get_mut(at);
-            multiscale(one.ok_or_else(|| Error::invalid("there are no multiscales"))?, version, edit)?;
+            multiscale(one.ok_or_else(|| Error::invalid("the image has no multiscales"))?, version, edit)?;
         }
         if let (Some(name), Some(omero)) = (&edit.name, ome.get_mut("omero"))
             && omero.get("name").is_some()
@@ -182,7 +183,7 @@ pub fn apply(attributes: &Json, version: ImageVersion, frame: &ImageArrays, edit
     Ok(changed)
 }
 
-/// Which item of `multiscales` is meant: by name, else the first.
+/// The index of the selected item of `multiscales`: by name, else the first.
 fn chosen(all: &[Json], name: Option<&str>) -> usize {
     let named = |m: &Json| name.is_some() && m.text("name") == name;
     all.iter().position(named).unwrap_or(0)
@@ -197,7 +198,7 @@ fn multiscale(one: &mut Json, version: ImageVersion, edit: &Edit) -> Result<()> 
     }
     if version < ImageVersion::V04 {
         return Err(unsupported!(
-            "OME-Zarr {version} has no pixel sizes and units; bring the image to 0.4 or later first"
+            "OME-Zarr {version} has no pixel sizes and units; upgrade the image to 0.4 or later first"
         )
         .or_hint(Hint::operation("image upgrade", "does that")));
     }
@@ -206,7 +207,7 @@ fn multiscale(one: &mut Json, version: ImageVersion, edit: &Edit) -> Result<()> 
     let index = |name: &str| {
         axes.iter().position(|a| a.name == name).ok_or_else(|| {
             let names: Vec<&str> = axes.iter().map(|a| a.name.as_str()).collect();
-            usage!("there is no axis {name:?}; there are {}", names.join(", "))
+            usage!("no axis {name:?}; the axes are {}", names.join(", "))
         })
     };
     for (name, unit) in &edit.units {
@@ -221,7 +222,7 @@ fn multiscale(one: &mut Json, version: ImageVersion, edit: &Edit) -> Result<()> 
     if wanted.is_empty() {
         return Ok(());
     }
-    // The whole image is stretched: what multiplies level 0 multiplies every level and its distance from the origin.
+    // The whole image is scaled: the factor of level 0 applies to every level and its distance from the origin.
     let first = model.multiscales.first().and_then(|m| m.levels.first());
     let old = |i: usize| first?.scale.as_ref()?.get(i).copied().filter(|s| *s != 0.0);
     let exact: Vec<Option<f64>> =
@@ -246,17 +247,17 @@ fn set_unit(one: &mut Json, at: usize, unit: &str) {
     };
     if let Some(axis) = holder.and_then(|holder| holder.list_mut("axes").get_mut(at)) {
         axis.set("unit", unit);
-        // A misspelt key that some writers have.
+        // A misspelt key that some writers use.
         axis.remove("units");
     }
 }
 
-/// Another pixel size, for every level.
+/// A change of pixel size, for every level.
 struct Stretch {
     factors: Vec<f64>,
-    /// The number asked for, so that level 0 has it to the last digit.
+    /// The requested size, so that level 0 has exactly that.
     exact: Vec<Option<f64>>,
-    /// Where level 0 begins, which stays.
+    /// The translation of level 0, which is kept.
     origin: Option<Vec<f64>>,
 }
 
@@ -305,20 +306,19 @@ fn omero(old: Option<Json>, version: ImageVersion, frame: &ImageArrays, edit: &E
     };
     let mut omero = old.unwrap_or_else(|| versioned(version, version < ImageVersion::V05));
     let mut channels = omero.list("channels").to_vec();
-    // A version that wants colours and windows of every channel gets them of those that are added here, too.
+    // If the version requires colours and windows of every channel, channels added here get them, too.
     for i in channels.len()..count {
         channels.push(document::channel(&plain(i)));
     }
-    // First what is found from the pixels: what is said of one channel counts more.
+    // First the windows found from the pixels; explicit settings of a channel override them.
     for (one, window) in channels.iter_mut().zip(edit.windows.iter().flatten()) {
         set_window(one, window)?;
     }
     for (which, change) in &edit.channels {
         let at = number_of(which, &channels)?;
         let names = channels.len();
-        let one = channels
-            .get_mut(at)
-            .ok_or_else(|| usage!("there is no channel {at}; there are {names}, from 0"))?;
+        let one =
+            channels.get_mut(at).ok_or_else(|| usage!("no channel {at}; the image has {names}, from 0"))?;
         channel(one, change)?;
     }
     omero.set("channels", Json::Array(channels));
@@ -346,7 +346,7 @@ fn number_of(which: &Which, channels: &[Json]) -> Result<usize> {
             let label = |c: &Json| c.text("label").map(str::to_owned);
             channels.iter().position(|c| label(c).as_ref() == Some(name)).ok_or_else(|| {
                 let names: Vec<String> = channels.iter().filter_map(label).collect();
-                usage!("there is no channel {name:?}; there are {}", names.join(", "))
+                usage!("no channel {name:?}; the channels are {}", names.join(", "))
             })
         }
     }
@@ -382,9 +382,9 @@ fn set_window(one: &mut Json, change: &Window) -> Result<()> {
         ["min", "max", "start", "end"].map(|name| window.get(name).and_then(Json::as_f64));
     if let (Some(start), Some(end)) = (start, end) {
         if start >= end {
-            return Err(usage!("the window from {start} to {end} holds nothing"));
+            return Err(usage!("the window from {start} to {end} is empty"));
         }
-        // The slider must reach what is shown.
+        // The slider range must include the window.
         if min.is_none_or(|min| min > start) {
             window.set("min", number(start));
         }
@@ -396,7 +396,7 @@ fn set_window(one: &mut Json, change: &Window) -> Result<()> {
     Ok(())
 }
 
-/// Changes the image at `path` of a store.
+/// Edits the image at `path` of a store.
 pub async fn edit(store: &SharedStore, path: &str, edit: &Edit) -> Result<()> {
     let zarr = hierarchy::open(store).await?;
     let image = find::image_at(&zarr, path).await?;
@@ -406,7 +406,7 @@ pub async fn edit(store: &SharedStore, path: &str, edit: &Edit) -> Result<()> {
     if edit.pixel_sizes.is_empty() && edit.units.is_empty() {
         return Ok(());
     }
-    // Labels lie over the image: they are stretched with it.
+    // Labels overlay the image: they are scaled with it.
     let old = image.multiscale(edit.multiscale.as_deref())?;
     let size = |m: &Multiscale, name: &str| {
         let at = m.axes.iter().position(|a| a.name == name)?;
@@ -428,7 +428,7 @@ pub async fn edit(store: &SharedStore, path: &str, edit: &Edit) -> Result<()> {
     Ok(())
 }
 
-/// Sets colours of labels or of a mask below the image at `path`; those of other values stay.
+/// Sets colours of labels or of a mask of the image at `path`; those of other values are kept.
 pub async fn edit_colors(store: &SharedStore, path: &str, name: &str, colors: &[LabelColor]) -> Result<()> {
     let zarr = hierarchy::open(store).await?;
     let image = find::image_at(&zarr, path).await?;
@@ -440,7 +440,7 @@ pub async fn edit_colors(store: &SharedStore, path: &str, name: &str, colors: &[
         } else {
             format!("there are {}", names.join(", "))
         };
-        not_found!("there are no labels {name:?}; {there}").with_node(shown(&image.path)).with_store(store)
+        not_found!("no labels {name:?}; {there}").with_node(shown(&image.path)).with_store(store)
     })?;
     change(store, &label.path, |old| {
         let mut changed = old.clone();
@@ -457,7 +457,7 @@ pub async fn edit_colors(store: &SharedStore, path: &str, name: &str, colors: &[
             let mut list = inner.list("colors").to_vec();
             for color in colors {
                 let same = |c: &Json| c.get("label-value").and_then(Json::as_i128) == Some(color.value);
-                // Of two for one value the last counts, so that is the one to change.
+                // The last one for a value wins, so that is the one to change.
                 match list.iter_mut().rev().find(|c| same(c)) {
                     Some(there) => there.set("rgba", color.rgba.as_slice()),
                     None => list.push(document::label_color(color)),
@@ -471,13 +471,13 @@ pub async fn edit_colors(store: &SharedStore, path: &str, name: &str, colors: &[
     .await
 }
 
-/// Changes the attributes of the group at `path`, as they are at that moment.
+/// Edits the current attributes of the group at `path`.
 async fn change(store: &SharedStore, path: &str, new: impl Fn(&Json) -> Result<Json>) -> Result<()> {
     let named = |e: Error| e.with_node(shown(path)).with_store(store);
     hierarchy::change_attributes(store, path, |old| new(old).map_err(named)).await
 }
 
-/// Windows of all channels in which most of their pixels can be seen, from the smallest level.
+/// Windows of all channels that cover most of their pixels, from the smallest level.
 pub async fn windows(store: &SharedStore, path: &str, multiscale: Option<&str>) -> Result<Vec<Window>> {
     let zarr = hierarchy::open(store).await?;
     let image = find::image_at(&zarr, path).await?;

@@ -1,4 +1,4 @@
-//! What is at a path of a Zarr: an image, a plate, a well, or several images; and what belongs to it.
+//! Detects the OME-Zarr object at a path (image, plate, well or collection) and finds its images and labels.
 
 use std::sync::Arc;
 
@@ -13,20 +13,20 @@ use crate::meta::{Format, Json, NodeMeta};
 use crate::store::JOURNAL;
 use crate::store::StoreExt as _;
 
-/// An image: its pyramids and how to draw them.
+/// An image: its multiscales and rendering settings.
 #[derive(Debug, Clone)]
 pub struct Image {
     /// The path of its group.
     pub path: String,
     /// Its version.
     pub version: ImageVersion,
-    /// Whether the document does not say so.
+    /// Whether the version was inferred, since the document does not state it.
     pub assumed: bool,
-    /// Its pyramids; there is at least one, with at least one level.
+    /// Its multiscales; there is at least one, with at least one level.
     pub multiscales: Vec<Multiscale>,
-    /// How it is drawn.
+    /// Its rendering settings.
     pub omero: Option<Omero>,
-    /// What is known of its objects, if it is a label image.
+    /// Colours and properties of its values, if it is a label image.
     pub label: Option<Labels>,
     /// All attributes of its group.
     pub attributes: Arc<Json>,
@@ -45,11 +45,11 @@ pub struct LabelImage {
     pub levels: Vec<Level>,
     /// Its colours.
     pub labels: Labels,
-    /// Whether it is a plain array, as the seed had it.
+    /// Whether it is a plain array, as in the seed version.
     pub is_mask: bool,
 }
 
-/// What is at a path.
+/// The OME-Zarr object at a path.
 #[derive(Debug, Clone)]
 pub enum Found {
     /// An image, or the labels of one.
@@ -72,7 +72,7 @@ pub enum Found {
         /// Its version.
         version: ImageVersion,
     },
-    /// Several images one beside the other: a `bioformats2raw.layout`, or a group of labels.
+    /// Several images: a `bioformats2raw.layout`, or a labels group.
     Collection {
         /// The path of the group.
         path: String,
@@ -84,13 +84,13 @@ pub enum Found {
 }
 
 impl Image {
-    /// The pyramid of that name; the first if there is none of that name, or none is asked for.
+    /// The multiscale of that name; the first if there is none of that name, or `name` is `None`.
     pub fn multiscale(&self, name: Option<&str>) -> Result<&Multiscale> {
         model::choose(&self.multiscales, name)
-            .ok_or_else(|| Error::invalid("there are no multiscales").with_node(shown(&self.path)))
+            .ok_or_else(|| Error::invalid("the image has no multiscales").with_node(shown(&self.path)))
     }
 
-    /// The levels of one of its pyramids, with their paths from the root of the Zarr.
+    /// The levels of one of its multiscales, with their paths from the root of the Zarr.
     pub(crate) fn levels(&self, multiscale: &Multiscale) -> Vec<Level> {
         let placed = |l: &Level| Level { path: join(&self.path, l.path.trim_matches('/')), ..l.clone() };
         multiscale.levels.iter().map(placed).collect()
@@ -101,12 +101,12 @@ impl Image {
         zarr.array(&join(&self.path, level.path.trim_matches('/'))).await
     }
 
-    /// The arrays of all levels of a pyramid, the largest first.
+    /// The arrays of all levels of a multiscale, the largest first.
     pub async fn arrays(&self, zarr: &Zarr, multiscale: &Multiscale) -> Result<Vec<Array>> {
         futures::future::try_join_all(multiscale.levels.iter().map(|level| self.array(zarr, level))).await
     }
 
-    /// Its labels and masks: those that `labels` or `masks` list, or, where nothing is listed, all that are there.
+    /// Its labels and masks: those listed in `labels` or `masks`, or, if there is no list, all that exist.
     pub async fn labels(&self, zarr: &Zarr) -> Result<Vec<LabelImage>> {
         let mut all = Vec::new();
         for (folder, name) in self.label_names(zarr).await? {
@@ -115,7 +115,7 @@ impl Image {
         Ok(all)
     }
 
-    /// The same, not looked at yet: the path of the group each is in, and its name there.
+    /// Like [`Self::labels`] without opening them: the path of the group each is in, and its name there.
     pub(crate) async fn label_names(&self, zarr: &Zarr) -> Result<Vec<(String, String)>> {
         let mut all = Vec::new();
         for name in ["labels", "masks"] {
@@ -130,7 +130,7 @@ impl Image {
         Ok(all)
     }
 
-    /// One of them.
+    /// Opens one of its labels or masks.
     pub(crate) async fn label_image(&self, zarr: &Zarr, folder: &str, name: &str) -> Result<LabelImage> {
         let name = name.trim_matches('/').to_owned();
         let path = join(folder, &name);
@@ -159,7 +159,7 @@ impl Image {
                     .into_iter()
                     .map(|l| Level { path: join(&path, l.path.trim_matches('/')), ..l })
                     .collect();
-                // Some writers of the time between had labels with colours on the array.
+                // Some interim writers put the colours of labels on the array.
                 if labels.colors.is_empty()
                     && let Some(first) = levels.first()
                     && let Ok(node) = zarr.node(&first.path).await
@@ -178,14 +178,14 @@ fn axes_of(image: Option<&Multiscale>, rank: usize) -> Vec<Axis> {
         return image.axes.clone();
     }
     let mut axes = Axis::usual(rank);
-    // The seed's styles had one more in front.
+    // The seed's style arrays had one more leading dimension.
     while axes.len() < rank {
         axes.insert(0, Axis::named(&format!("d{}", axes.len())));
     }
     axes
 }
 
-/// The arrays and pyramids below the group at `path`, as far as plain groups lead.
+/// The arrays and multiscales below the group at `path`, descending through plain groups.
 pub(crate) async fn unlisted(zarr: &Zarr, path: &str) -> Result<Vec<String>> {
     let mut found = Vec::new();
     let mut open = vec![String::new()];
@@ -193,11 +193,11 @@ pub(crate) async fn unlisted(zarr: &Zarr, path: &str) -> Result<Vec<String>> {
         let here = join(path, &below);
         let nodes = zarr.children(&here).await?;
         if !zarr.is_consolidated() {
-            // The seed's folders in between need not be groups.
+            // In the seed version, intermediate directories need not be groups.
             let plain = |name: &String| !name.starts_with('.') && !nodes.iter().any(|n| n.name() == name);
             let listing = zarr.store().list(&here).await?;
             if !below.is_empty() && listing.objects.iter().any(|name| name == JOURNAL) {
-                // Somebody makes something here that is not to be seen yet.
+                // Created concurrently and not visible yet.
                 continue;
             }
             let folders = listing.prefixes;
@@ -218,7 +218,7 @@ pub(crate) async fn unlisted(zarr: &Zarr, path: &str) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// The node at `path`; `None` if there is nothing.
+/// The node at `path`; `None` if there is none.
 pub(crate) async fn node_at(zarr: &Zarr, path: &str) -> Result<Option<Node>> {
     match zarr.node(path).await {
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
@@ -226,14 +226,16 @@ pub(crate) async fn node_at(zarr: &Zarr, path: &str) -> Result<Option<Node>> {
     }
 }
 
-/// Says what is at `path`.
+/// Detects the OME-Zarr object at `path`.
 pub async fn find(zarr: &Zarr, path: &str) -> Result<Found> {
     let path = zarr.key_of(path)?;
     let node = zarr.node(&path).await?;
     let format = node.meta.format();
     let NodeMeta::Group(meta) = node.meta else {
-        return Err(Error::invalid("this is an array, not an image; an image is a group with multiscales")
-            .with_node(shown(&path)));
+        return Err(Error::invalid(
+            "this is an array, not an image; open the group with the multiscales instead",
+        )
+        .with_node(shown(&path)));
     };
     let attributes = meta.attributes;
     let group = parse::group(&attributes);
@@ -257,19 +259,19 @@ pub async fn find(zarr: &Zarr, path: &str) -> Result<Found> {
         return Ok(Found::Collection { path, images, version });
     }
     Err(Error::invalid(
-        "no OME-Zarr here: the group has no multiscales, plate, well, labels or bioformats2raw.layout",
+        "not an OME-Zarr: the group has no multiscales, plate, well, labels or bioformats2raw.layout",
     )
     .with_node(shown(&path)))
 }
 
-/// The image at `path`; an error if there is something else.
+/// The image at `path`; an error if it is something else.
 pub async fn image_at(zarr: &Zarr, path: &str) -> Result<Image> {
     match find(zarr, path).await? {
         Found::Image(image) => Ok(*image),
         Found::Plate { path, .. } => Err(not_one("a plate", &path)),
         Found::Well { path, .. } => Err(not_one("a well", &path)),
         Found::Collection { path, images, .. } => match images.as_slice() {
-            [] => Err(Error::not_found("there are no images").with_node(shown(&path))),
+            [] => Err(Error::not_found("the collection has no images").with_node(shown(&path))),
             [only] => Box::pin(image_at(zarr, only)).await,
             _ => Err(not_one(&format!("a collection of {} images", images.len()), &path)),
         },
@@ -277,11 +279,11 @@ pub async fn image_at(zarr: &Zarr, path: &str) -> Result<Image> {
 }
 
 fn not_one(what: &str, path: &str) -> Error {
-    usage!("this is {what}, not one image; name an image in it").with_node(shown(path))
+    usage!("this is {what}, not a single image; give the path of an image in it").with_node(shown(path))
 }
 
-/// The paths of every image at `path` and below it, in the order of the documents: the fields of wells, the series of
-/// a layout. Labels are not among them. A well that is missing or broken stands there itself.
+/// The paths of all images at `path` and below it, in document order: the fields of wells, the series of a layout.
+/// Labels are not included. A missing or broken well is listed itself.
 pub async fn images(zarr: &Zarr, path: &str) -> Result<Vec<String>> {
     match find(zarr, path).await? {
         Found::Image(image) => Ok(vec![image.path]),
@@ -292,7 +294,7 @@ pub async fn images(zarr: &Zarr, path: &str) -> Result<Vec<String>> {
             let found = futures::future::try_join_all(wells.map(|well| async move {
                 match find(zarr, &well).await {
                     Ok(Found::Well { path, well, .. }) => Ok(fields(&path, &well)),
-                    // Not a well, or not there: whoever opens it is told so, and the others are not hidden.
+                    // Not a well, or missing: opening it reports that, and the other wells are not hidden.
                     Ok(_) => Ok(vec![well]),
                     Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Invalid) => Ok(vec![well]),
                     Err(e) => Err(e),
@@ -320,7 +322,7 @@ async fn image(
     Ok(Image { path, version, assumed, multiscales, omero: group.omero, label: group.label, attributes })
 }
 
-/// The version of a group, and whether it had to be assumed.
+/// The version of a group, and whether it was inferred.
 pub(crate) async fn version_of(
     zarr: &Zarr,
     path: &str,
@@ -333,10 +335,10 @@ pub(crate) async fn version_of(
         Ok::<_, Error>(node.is_some_and(|node| matches!(node.meta, NodeMeta::Group(_))))
     };
     match version::stated(attributes) {
-        // The seed's writers called theirs 0.1, too, and what tells is that it has masks.
+        // Seed writers stated 0.1, too; masks identify them.
         Stated::Known(ImageVersion::V01, _) if has_masks().await? => Ok((ImageVersion::Seed, false)),
         Stated::Known(version, _) => Ok((version, false)),
-        // A group of labels is of the version of its image.
+        // A labels group has the version of its image.
         Stated::Nothing if group.listed.is_some() && group.multiscales.is_empty() => {
             let above = path.rsplit_once('/').map_or("", |(above, _)| above);
             match zarr.node(above).await.map(|node| version::stated(node.meta.attributes())) {
@@ -359,7 +361,7 @@ pub(crate) async fn version_of(
     }
 }
 
-/// The images of a `bioformats2raw.layout`: those of the plate, those that `OME` lists, or 0, 1, 2 and so on.
+/// The images of a `bioformats2raw.layout`: those of the plate, those listed in `OME`, or 0, 1, 2 and so on.
 async fn series(zarr: &Zarr, path: &str) -> Result<Vec<String>> {
     let ome = node_at(zarr, &join(path, "OME")).await?;
     if let Some(listed) = ome.and_then(|node| parse::group(node.meta.attributes()).series) {

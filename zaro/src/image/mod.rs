@@ -1,13 +1,12 @@
-//! OME-Zarr: images in Zarr, of every version from the seed's masks to 0.6.
+//! OME-Zarr images, labels and plates (OME-NGFF), from the seed version with its masks to 0.6.
 //!
-//! A version is lowered to one model when it is parsed: axes, levels with scale and translation, channels,
-//! labels and masks, plates. After that nothing asks for the version, but what writes metadata back,
-//! [`validate`], whose rules differ, and [`upgrade`].
+//! All versions are parsed into one model: axes, levels with scale and translation, channels, labels and masks, plates.
+//! After that, only code that writes metadata, [`validate`] and [`upgrade`] depend on the version.
 //!
-//! * [`find()`] says what is at a path of a [`Zarr`](crate::Zarr): an image, a plate, a well, a collection.
+//! * [`find()`] detects the object at a path of a [`Zarr`](crate::Zarr): an image, a plate, a well, a collection.
 //! * [`render`] draws it; [`validate`] checks it.
-//! * [`convert`] makes images of files ([`open_sources`]), [`pyramid`] their smaller levels.
-//! * [`upgrade`], [`edit`] and [`add_labels`] change what is there; [`ozx`] packs it into one file.
+//! * [`convert`] converts image files ([`open_sources`]); [`pyramid`] builds the smaller levels.
+//! * [`upgrade`], [`edit`] and [`add_labels`] change existing images; [`ozx`] packs an image into one file.
 
 pub mod add_labels;
 pub mod convert;

@@ -1,9 +1,9 @@
-//! The one model of images: what every version says, in the words of the newest.
+//! The version-independent image model, in the terms of the newest OME-Zarr version.
 
 use crate::image::version::ImageVersion;
 use crate::meta::{DataType, Json};
 
-/// What an axis is.
+/// The type of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AxisKind {
     /// `time`
@@ -12,11 +12,11 @@ pub enum AxisKind {
     Channel,
     /// `space`
     Space,
-    /// Of a type of its own, or of none.
+    /// A custom type, or none.
     Other,
 }
 
-/// The axes of all images before they had names, in this order.
+/// The axes of images before 0.3, in this order.
 pub(crate) const USUAL: [&str; 5] = ["t", "c", "z", "y", "x"];
 
 /// One dimension of an image.
@@ -24,20 +24,20 @@ pub(crate) const USUAL: [&str; 5] = ["t", "c", "z", "y", "x"];
 pub struct Axis {
     /// Its name: `t`, `c`, `z`, `y`, `x`, or another.
     pub name: String,
-    /// What it is, also where the document does not say: `t` is time, `c` channel, `z`, `y`, `x` space.
+    /// Its type, inferred from the name if the document has none: `t` is time, `c` channel, `z`, `y`, `x` space.
     pub kind: AxisKind,
     /// Its unit, such as `micrometer`.
     pub unit: Option<String>,
 }
 
 impl Axis {
-    /// An axis without a unit, of the kind that its name tells.
+    /// An axis without a unit, with the type inferred from its name.
     #[must_use]
     pub fn named(name: &str) -> Self {
         Self { name: name.to_owned(), kind: AxisKind::of_name(name), unit: None }
     }
 
-    /// The last `rank` of t, c, z, y, x, which are those of images that do not name their axes; all if they are fewer.
+    /// The last `rank` of t, c, z, y, x: the axes of images that do not name them. All five if `rank` is larger.
     #[must_use]
     pub fn usual(rank: usize) -> Vec<Self> {
         USUAL.iter().skip(USUAL.len().saturating_sub(rank)).map(|name| Self::named(name)).collect()
@@ -45,7 +45,7 @@ impl Axis {
 }
 
 impl AxisKind {
-    /// The kind that a name tells.
+    /// The type inferred from a name.
     #[must_use]
     pub fn of_name(name: &str) -> Self {
         match name.to_ascii_lowercase().as_str() {
@@ -56,7 +56,7 @@ impl AxisKind {
         }
     }
 
-    /// From the `type` of documents.
+    /// Parses the `type` of documents.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let known = [Self::Time, Self::Channel, Self::Space];
@@ -75,7 +75,7 @@ impl AxisKind {
     }
 }
 
-/// The least and the greatest pixel of a type of integers, or of booleans.
+/// The minimum and maximum of an integer or boolean type.
 pub(crate) fn integers(data_type: &DataType) -> Option<(i128, i128)> {
     match data_type {
         DataType::Bool | DataType::Int(_) | DataType::UInt(_) => data_type.range(),
@@ -88,14 +88,14 @@ pub(crate) fn integers(data_type: &DataType) -> Option<(i128, i128)> {
 pub struct Level {
     /// The path of its array, from the image's group.
     pub path: String,
-    /// The size of a pixel along each axis, those of the whole multiscale multiplied in. `None` before 0.4, where
-    /// only the shapes of the arrays tell.
+    /// The pixel size along each axis, including the scale of the whole multiscale. `None` before 0.4, where only the
+    /// shapes of the arrays tell.
     pub scale: Option<Vec<f64>>,
-    /// Where the centre of the first pixel lies, those of the whole multiscale added. Zeros are left out.
+    /// The centre of the first pixel, including the translation of the whole multiscale. Omitted if zero.
     pub translation: Option<Vec<f64>>,
 }
 
-/// One pyramid: the same picture in several resolutions.
+/// A multiscale (pyramid): the same image in several resolutions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Multiscale {
     /// Its name.
@@ -104,19 +104,19 @@ pub struct Multiscale {
     pub axes: Vec<Axis>,
     /// Its levels, the largest first.
     pub levels: Vec<Level>,
-    /// `type`: how the smaller levels were made.
+    /// `type`: the downsampling method.
     pub method: Option<String>,
 }
 
 impl Multiscale {
-    /// Where the axis `name` is.
+    /// The index of the axis `name`.
     #[must_use]
     pub fn axis(&self, name: &str) -> Option<usize> {
         self.axes.iter().position(|a| a.name.eq_ignore_ascii_case(name))
     }
 }
 
-/// Chooses a pyramid: the only one; else the first of that name which has levels; else the first.
+/// Chooses a multiscale: the only one; else the first of that name that has levels; else the first.
 #[must_use]
 pub(crate) fn choose<'a>(all: &'a [Multiscale], name: Option<&str>) -> Option<&'a Multiscale> {
     let named = || {
@@ -126,7 +126,7 @@ pub(crate) fn choose<'a>(all: &'a [Multiscale], name: Option<&str>) -> Option<&'
     if all.len() == 1 { all.first() } else { named().or_else(|| all.first()) }
 }
 
-/// How intensities become grey values.
+/// The intensity curve of a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Family {
     /// Evenly.
@@ -141,14 +141,14 @@ pub enum Family {
 }
 
 impl Family {
-    /// From its word; `None` for one that is unknown.
+    /// Parses its name; `None` if unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let all = [Self::Linear, Self::Polynomial, Self::Logarithmic, Self::Exponential];
         all.into_iter().find(|family| family.text().eq_ignore_ascii_case(text))
     }
 
-    /// Its word.
+    /// Its name.
     #[must_use]
     pub fn text(self) -> &'static str {
         match self {
@@ -160,35 +160,35 @@ impl Family {
     }
 }
 
-/// The intensities of a channel that are told apart. Each number is missing where the document has none.
+/// The intensity window of a channel. Each number is `None` if the document has none.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Window {
     /// Drawn as black.
     pub start: Option<f64>,
     /// Drawn as the full colour.
     pub end: Option<f64>,
-    /// The least that `start` can sensibly be.
+    /// The lower bound for `start`.
     pub min: Option<f64>,
-    /// The most that `end` can sensibly be.
+    /// The upper bound for `end`.
     pub max: Option<f64>,
 }
 
-/// How one channel is drawn.
+/// Rendering settings of one channel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Channel {
     /// Its name.
     pub label: Option<String>,
     /// Whether it is drawn.
     pub active: bool,
-    /// Red, green, blue. `None` if the document has none that can be read.
+    /// Red, green, blue. `None` if the document has no valid colour.
     pub color: Option<[u8; 3]>,
     /// The curve.
     pub family: Family,
     /// The curve's exponent.
     pub coefficient: f64,
-    /// Whether bright and dark are exchanged.
+    /// Whether it is inverted.
     pub inverted: bool,
-    /// The intensities that are told apart.
+    /// The intensity window.
     pub window: Window,
 }
 
@@ -206,10 +206,10 @@ impl Default for Channel {
     }
 }
 
-/// How channels become one picture.
+/// How channels are combined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ColorModel {
-    /// Their colours are added up.
+    /// Their colours are added.
     #[default]
     Color,
     /// The first active one, in grey.
@@ -217,7 +217,7 @@ pub enum ColorModel {
 }
 
 impl ColorModel {
-    /// Its word.
+    /// Its name.
     #[must_use]
     pub fn text(self) -> &'static str {
         match self {
@@ -227,24 +227,24 @@ impl ColorModel {
     }
 }
 
-/// How an image is drawn: `omero`.
+/// Rendering settings of an image: `omero`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Omero {
     /// Its name.
     pub name: Option<String>,
-    /// One a channel.
+    /// One per channel.
     pub channels: Vec<Channel>,
     /// The plane to show, along z.
     pub default_z: Option<u64>,
     /// The plane to show, along t.
     pub default_t: Option<u64>,
-    /// How channels become one picture; `None` if it is not said.
+    /// How channels are combined; `None` if not stated.
     pub model: Option<ColorModel>,
     /// `rdefs.projection`, as it is written: `normal`, `intmax`, `intmean`.
     pub projection: Option<String>,
 }
 
-/// What a label's colours are for: the colour of one value.
+/// The colour of one label value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LabelColor {
     /// The value of the pixels.
@@ -253,18 +253,18 @@ pub struct LabelColor {
     pub rgba: [u8; 4],
 }
 
-/// What is known of the objects of a label image.
+/// The `image-label` metadata of a label image: colours and properties of its values.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Labels {
-    /// The colours of values. Of two for one value, the last counts.
+    /// The colours of values. The last one for a value wins.
     pub colors: Vec<LabelColor>,
     /// `properties`, as they are written.
     pub properties: Vec<Json>,
-    /// The image it is of, a path from the label. `../../` if nothing is said.
+    /// The path of its image, relative to the label image. `../../` if not stated.
     pub source: Option<String>,
 }
 
-/// Where a well is.
+/// The position of a well.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WellPlace {
     /// Its path, from the plate.
@@ -275,7 +275,7 @@ pub struct WellPlace {
     pub column: usize,
 }
 
-/// A run of a microscope over a plate.
+/// A plate acquisition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Acquisition {
     /// Its number.
@@ -293,9 +293,9 @@ pub struct Plate {
     pub rows: Vec<String>,
     /// The names of its columns.
     pub columns: Vec<String>,
-    /// The wells that are there.
+    /// The wells that exist.
     pub wells: Vec<WellPlace>,
-    /// The runs.
+    /// The acquisitions.
     pub acquisitions: Vec<Acquisition>,
 }
 
@@ -304,7 +304,7 @@ pub struct Plate {
 pub struct Field {
     /// Its path, from the well.
     pub path: String,
-    /// The run it is of.
+    /// The acquisition it belongs to.
     pub acquisition: Option<i64>,
 }
 
@@ -315,18 +315,18 @@ pub struct Well {
     pub fields: Vec<Field>,
 }
 
-/// Everything that the attributes of one group say.
+/// The parsed OME-Zarr attributes of one group.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Group {
     /// The version, if it is stated and known.
     pub version: Option<ImageVersion>,
-    /// The pyramids.
+    /// The multiscales.
     pub multiscales: Vec<Multiscale>,
-    /// How they are drawn.
+    /// Their rendering settings.
     pub omero: Option<Omero>,
     /// `image-label`, if this is a label image.
     pub label: Option<Labels>,
-    /// The labels or masks below this group, if it is the group of them.
+    /// The listed labels or masks, if this is the group of them.
     pub listed: Option<Vec<String>>,
     /// The plate.
     pub plate: Option<Plate>,

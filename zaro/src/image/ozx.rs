@@ -1,9 +1,8 @@
-//! `.ozx`: an OME-Zarr in one file, as RFC-9 has it.
+//! Packs and unpacks `.ozx`: an OME-Zarr in a single ZIP file (RFC-9).
 //!
-//! A ZIP archive with the root's `zarr.json` at its top. [`pack`] writes it so that readers find what they need first:
-//! the root's `zarr.json`, the other `zarr.json` by depth, then chunks in the order of their keys; nothing compressed a
-//! second time, all numbers in 64 bits, and a comment that says what it is. Reading goes through
-//! [`ZipStore`], by ranges, wherever the archive lies.
+//! A ZIP archive with the root's `zarr.json` at its top. [`pack`] orders entries for fast opening: the root's
+//! `zarr.json`, the other `zarr.json` by depth, then chunks by key. Entries are stored uncompressed, with ZIP64 and a
+//! comment that identifies the format. [`ZipStore`] reads it by range requests, wherever the archive is.
 
 use std::fs::File;
 use std::io::Write;
@@ -25,40 +24,40 @@ use crate::store::{
     ByteRange, Condition, GetOptions, KeyEntry, Object, ObjectMeta, Put, Store, StoreExt as _, check_key,
 };
 
-/// What is larger is read and written piece by piece, each of this size: 8 MiB.
+/// Larger objects are copied in pieces of this size: 8 MiB.
 const PIECE: u64 = 8 << 20;
 
-/// How many objects are fetched at once, at most.
+/// The maximum number of objects fetched concurrently.
 const MOST_AT_ONCE: usize = 32;
 
-/// Documents of Zarr v2, which have no place in an `.ozx`.
+/// Documents of Zarr v2, which an `.ozx` must not contain.
 const OLD: [&str; 4] = [".zgroup", ".zarray", ".zattrs", ".zmetadata"];
 
-/// What was packed.
+/// The result of [`pack`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Packed {
     /// The version of OME-Zarr, as the root states it.
     pub version: String,
-    /// How many entries the archive has.
+    /// The number of entries in the archive.
     pub entries: u64,
     /// The bytes of their contents.
     pub bytes: u64,
     /// Arrays of several chunks that are not sharded. RFC-9 advises to shard them: every chunk is an entry.
     pub unsharded: Vec<String>,
-    /// How many documents of Zarr v2 were left out.
+    /// The number of Zarr v2 documents left out.
     pub left_out: u64,
 }
 
-/// What was unpacked.
+/// The result of [`unpack`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unpacked {
-    /// How many files were written.
+    /// The number of files written.
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
 }
 
-/// The comment of an archive with an image of that version.
+/// The archive comment for an image of that version.
 #[must_use]
 pub fn comment(version: &str) -> String {
     let file = Json::from([("centralDirectory", Json::from([("jsonFirst", true.into())]))]);
@@ -66,7 +65,7 @@ pub fn comment(version: &str) -> String {
     Json::from([("ome", ome)]).to_string()
 }
 
-/// How an `.ozx` is written into which entries are put in any order.
+/// The ZIP settings of an `.ozx` whose entries are put in any order.
 #[must_use]
 pub fn form() -> ZipForm {
     let comment = |root: Option<&[u8]>| {
@@ -80,14 +79,14 @@ pub fn form() -> ZipForm {
     ZipForm { zip64: true, comment: String::new(), in_order: false, arranged: Some(arranged) }
 }
 
-/// Whether an array is one entry for many chunks, or small enough not to matter.
+/// Whether an array is sharded, or small enough not to need it.
 pub(crate) fn is_sharded(meta: &ArrayMeta) -> bool {
     let counts = meta.grid.counts(&meta.shape);
     meta.codecs.iter().any(|c| c.name == "sharding_indexed") || counts.iter().all(|n| *n <= 1)
 }
 
-/// Packs the OME-Zarr at `path` into a new archive `target`, using about `memory` bytes. The archive has its name when
-/// it is whole.
+/// Packs the OME-Zarr at `path` into a new archive `target`, using about `memory` bytes. The archive gets its name when
+/// it is complete.
 ///
 /// # Errors
 /// `Unsupported` for versions before 0.5, which are Zarr v2; `NotPermitted` if `target` exists.
@@ -132,7 +131,7 @@ pub async fn pack(zarr: &Zarr, path: &str, target: &Path, memory: usize) -> Resu
             Some(bytes) => {
                 packed.bytes = packed.bytes.saturating_add(u64_of(bytes.len()));
                 if let Put::Refused = archive.put(name, bytes, Condition::Absent).await? {
-                    return Err(Error::conflict("two objects have this key").with_key(name));
+                    return Err(Error::conflict("two objects have the same key").with_key(name));
                 }
             }
             None => {
@@ -158,32 +157,34 @@ pub async fn pack(zarr: &Zarr, path: &str, target: &Path, memory: usize) -> Resu
     Ok(packed)
 }
 
-/// The version of the image at `path`, if it may be packed.
+/// The version of the image at `path`, if it can be packed.
 async fn packable(zarr: &Zarr, path: &str) -> Result<String> {
     let node = zarr.node(path).await?;
     let NodeMeta::Group(meta) = &node.meta else {
-        return Err(Error::invalid("this is an array; an .ozx holds an image, a plate or a collection")
+        return Err(Error::invalid("this is an array; an .ozx must hold an image, a plate or a collection")
             .with_node(shown(path)));
     };
     let stated = version::stated(&meta.attributes);
     if meta.format == Format::V2 {
-        return Err(Error::unsupported("an .ozx holds OME-Zarr 0.5 or later, and this is Zarr v2")
-            .or_hint(Hint::operation("image upgrade", "makes 0.5 of it, which can be packed"))
+        return Err(Error::unsupported("an .ozx must hold OME-Zarr 0.5 or later, but this is Zarr v2")
+            .or_hint(Hint::operation("image upgrade", "converts it to 0.5, which can be packed"))
             .with_node(shown(path)));
     }
     match stated {
         Stated::Known(version, text) if version >= ImageVersion::V05 => Ok(text),
         Stated::Unknown(text) => Ok(text),
-        Stated::Known(_, text) => Err(invalid!("an .ozx holds OME-Zarr 0.5 or later, and this says {text}")
-            .or_hint(Hint::operation("image validate", "tells more"))
-            .with_node(shown(path))),
-        Stated::Nothing => Err(Error::invalid("no OME-Zarr here: `ome.version` is missing")
+        Stated::Known(_, text) => {
+            Err(invalid!("an .ozx must hold OME-Zarr 0.5 or later, but this states {text}")
+                .or_hint(Hint::operation("image validate", "tells more"))
+                .with_node(shown(path)))
+        }
+        Stated::Nothing => Err(Error::invalid("not an OME-Zarr: `ome.version` is missing")
             .or_hint(Hint::operation("copy", "to a .zip packs a plain Zarr"))
             .with_node(shown(path))),
     }
 }
 
-/// Where a key comes in an archive: documents first, by depth; then everything else by name.
+/// The sort key of an entry: documents first, by depth; then everything else by name.
 fn place(key: &str) -> (usize, &str) {
     let is_document = key == "zarr.json" || key.ends_with("/zarr.json");
     (if is_document { key.matches('/').count() } else { usize::MAX }, key)
@@ -192,32 +193,33 @@ fn place(key: &str) -> (usize, &str) {
 async fn whole(store: &dyn Store, entry: &KeyEntry) -> Result<Bytes> {
     let got = store.get_opts(&entry.key, GetOptions::at_most(PIECE)).await?;
     let Object { bytes, .. } = got.ok_or_else(|| gone(store, &entry.key))?;
-    // What grew or shrank since it was listed is somebody's work under way.
+    // An object whose size changed since the listing is being written concurrently.
     match u64_of(bytes.len()) == entry.size {
         true => Ok(bytes),
-        false => Err(Error::conflict("the object was changed while it was packed")
-            .with_key(&entry.key)
-            .with_store(store)),
+        false => {
+            Err(Error::conflict("the object changed during packing").with_key(&entry.key).with_store(store))
+        }
     }
 }
 
 fn gone(store: impl std::fmt::Display, key: &str) -> Error {
-    Error::conflict("the object was deleted while it was packed").with_key(key).with_store(store)
+    Error::conflict("the object was deleted during packing").with_key(key).with_store(store)
 }
 
-/// Writes the contents of an archive into a new folder `target`, each held against its checksum. The folder has its name
-/// when it is whole.
+/// Unpacks an archive into a new directory `target`, verifying the checksum of each entry. The directory gets its name
+/// when it is complete.
 pub async fn unpack(archive: &ZipStore, target: &Path) -> Result<Unpacked> {
     if target.symlink_metadata().is_ok() {
-        return Err(Error::not_permitted("there is something of this name already; delete it first")
-            .with_store(target.display()));
+        return Err(
+            Error::not_permitted("the target already exists; delete it first").with_store(target.display())
+        );
     }
     let strange = archive.strange_names();
     if strange.len() > 0 {
         let names: Vec<String> = archive.strange_names().take(5).map(|name| format!("{name:?}")).collect();
         let more = if strange.len() > names.len() { " and others" } else { "" };
         return Err(invalid!(
-            "the archive has entries that lead out of the folder or cannot be files of a Zarr: {}{more}; \
+            "the archive has entries that would be outside the directory or cannot be files of a Zarr: {}{more}; \
              nothing was unpacked",
             names.join(", ")
         )
@@ -235,7 +237,7 @@ pub async fn unpack(archive: &ZipStore, target: &Path) -> Result<Unpacked> {
         let mut crc = crc32fast::Hasher::new();
         let mut offset = 0;
         while offset < entry.size {
-            // What is compressed cannot be read in parts; the archive keeps it between them.
+            // Compressed entries cannot be read in parts; the archive caches them in between.
             let length = if entry.stored { PIECE.min(entry.size.saturating_sub(offset)) } else { entry.size };
             let range = Some(ByteRange::span(offset, length)).filter(|_| length < entry.size);
             let part = archive.get(entry.name, range).await?.ok_or_else(|| gone(archive, entry.name))?;
@@ -255,7 +257,7 @@ pub async fn unpack(archive: &ZipStore, target: &Path) -> Result<Unpacked> {
     Ok(done)
 }
 
-/// A folder that is removed unless it gets its name.
+/// A temporary directory, removed unless it is renamed to its final name.
 #[derive(Debug)]
 struct PendingFolder(PathBuf);
 
@@ -263,7 +265,7 @@ impl PendingFolder {
     fn beside(target: &Path) -> Result<Self> {
         let parent = target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if target.file_name().is_none() {
-            return Err(usage!("{} is no name for a folder", target.display()));
+            return Err(usage!("{} is not a valid directory name", target.display()));
         }
         std::fs::create_dir_all(parent)?;
         let path = temporary_folder(parent);
@@ -281,7 +283,7 @@ impl PendingFolder {
 impl Drop for PendingFolder {
     fn drop(&mut self) {
         if !self.0.as_os_str().is_empty() {
-            // What cannot be removed now is left under its odd name.
+            // If it cannot be removed, it stays under its temporary name.
             let _ = std::fs::remove_dir_all(&self.0);
         }
     }

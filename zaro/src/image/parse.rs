@@ -1,5 +1,5 @@
-//! Attributes of any version to the model. Tolerant: what cannot be understood is left out; [`validate`](super::validate)
-//! tells of it.
+//! Parses OME-Zarr attributes of any version into the model. Tolerant: invalid parts are left out;
+//! [`validate`](super::validate) reports them.
 
 use crate::image::model::{
     Acquisition, Axis, AxisKind, Channel, ColorModel, Family, Field, Group, LabelColor, Labels, Level,
@@ -28,7 +28,7 @@ fn integer(json: &Json) -> Option<i128> {
     })
 }
 
-/// Everything that the attributes of a group say.
+/// Parses the attributes of a group.
 #[must_use]
 pub(crate) fn group(attributes: &Json) -> Group {
     let ome = ome(attributes);
@@ -53,9 +53,9 @@ pub(crate) fn group(attributes: &Json) -> Group {
 fn multiscale(json: &Json) -> Multiscale {
     let system = intrinsic(json);
     let named: Vec<Axis> = system.unwrap_or(json).list("axes").iter().filter_map(axis).collect();
-    // Before 0.3 nothing is said, and there is but one order.
+    // Before 0.3 axes are not stated, and there is only one order.
     let axes = if named.is_empty() { Axis::usual(5) } else { named };
-    // In 0.6 they lead from one system to others.
+    // In 0.6 they map one coordinate system to others.
     let whole = transforms(if system.is_some() { &[] } else { json.list("coordinateTransformations") });
     let levels = json
         .list("datasets")
@@ -68,7 +68,7 @@ fn multiscale(json: &Json) -> Multiscale {
     Multiscale { name: text(json, "name"), axes, levels, method: text(json, "type") }
 }
 
-/// The coordinate system that the levels lead to (0.6): the one that their transforms name, else the first.
+/// The coordinate system that the levels map to (0.6): the output of their transforms, else the first.
 pub(crate) fn intrinsic(json: &Json) -> Option<&Json> {
     let systems = json.list("coordinateSystems");
     let name = |of: &Json| of.as_str().map(str::to_owned).or_else(|| text(of, "name"));
@@ -94,7 +94,7 @@ struct Affine {
 }
 
 impl Affine {
-    /// This, and then `next`.
+    /// This followed by `next`.
     fn then(self, next: &Self) -> Self {
         type Vector = Option<Vec<f64>>;
         let both = |a: Vector, b: &Vector, f: fn((&f64, &f64)) -> f64| match (a, b) {
@@ -102,7 +102,7 @@ impl Affine {
             (a, b) => a.or_else(|| b.clone()),
         };
         let multiply = |(a, b): (&f64, &f64)| a * b;
-        // Nothing stays nothing when it is scaled.
+        // No translation stays none when scaled.
         let moved = self.translation.and_then(|own| both(Some(own), &next.scale, multiply));
         Self {
             scale: both(self.scale, &next.scale, multiply),
@@ -111,7 +111,7 @@ impl Affine {
     }
 }
 
-/// Scales and translations one after the other; what is neither counts as nothing.
+/// Composes scales and translations; other transforms are ignored.
 fn transforms(list: &[Json]) -> Affine {
     list.iter().fold(Affine::default(), |so_far, step| so_far.then(&transform(step)))
 }
@@ -125,7 +125,7 @@ fn transform(json: &Json) -> Affine {
     }
 }
 
-/// `FF00AA`, also with a `#` in front and with three digits, and with an alpha behind, which is passed over.
+/// Parses `FF00AA`, also with a leading `#`, with three digits, or with a trailing alpha, which is ignored.
 #[must_use]
 pub(crate) fn color(text: &str) -> Option<[u8; 3]> {
     let digits = text.trim().trim_start_matches('#');
@@ -200,8 +200,8 @@ fn labels(json: &Json) -> Labels {
     }
 }
 
-/// The colours of a mask of the seed: `color`, from values as text to colours packed in one signed number. A boolean
-/// mask has the key `true`.
+/// The colours of a seed mask: `color`, from values as text to colours packed in one signed number. A boolean mask has
+/// the key `true`.
 #[must_use]
 pub(crate) fn mask(attributes: &Json) -> Labels {
     let members = attributes.get("color").and_then(Json::members).unwrap_or_default();
@@ -221,7 +221,8 @@ pub(crate) fn mask(attributes: &Json) -> Labels {
     Labels { colors: colors.collect(), properties: Vec::new(), source }
 }
 
-/// Red, green, blue and alpha of a packed colour: red is the highest byte. Signed, as the seed's writers had it, or not.
+/// Red, green, blue and alpha of a packed colour: red is the highest byte. Signed, as seed writers wrote it, or
+/// unsigned.
 #[must_use]
 pub(crate) fn packed_color(packed: i128) -> Option<[u8; 4]> {
     match (i32::try_from(packed), u32::try_from(packed)) {
@@ -239,7 +240,7 @@ fn plate(json: &Json) -> Plate {
     let wells = json.list("wells").iter().filter_map(|w| {
         let path = text(w, "path")?;
         let index = |name: &str| usize::try_from(integer(w.get(name)?)?).ok();
-        // Before 0.4 the path alone tells, by its last two parts.
+        // Before 0.4 only the path tells, by its last two parts.
         let mut parts = path.trim_matches('/').rsplit('/');
         let (column, row) = (parts.next(), parts.next());
         let place =

@@ -1,4 +1,4 @@
-//! What there is to say of an image before its pixels are read: sizes, levels, channels, labels.
+//! Summarizes images from their metadata: sizes, levels, channels, labels.
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 
@@ -13,17 +13,17 @@ use crate::meta::path::join;
 use crate::meta::{DataType, Json};
 use crate::num;
 
-/// Images that are looked at side by side.
+/// Images opened concurrently.
 const IMAGES_IN_FLIGHT: usize = 16;
 
-/// One array of a pyramid.
+/// One array of a multiscale.
 #[derive(Debug, Clone)]
 pub struct LevelSummary {
-    /// What the document says of it.
+    /// Its metadata in the document.
     pub level: Level,
     /// Its shape.
     pub shape: Vec<u64>,
-    /// The shape of its chunks; of those in a shard, where there are shards.
+    /// The shape of its chunks; of the inner chunks, if there are shards.
     pub chunks: Vec<u64>,
     /// The shape of its shards.
     pub shards: Option<Vec<u64>>,
@@ -31,19 +31,19 @@ pub struct LevelSummary {
     pub data_type: DataType,
 }
 
-/// Labels or a mask, with what their arrays say.
+/// Labels or a mask, with facts from their arrays.
 #[derive(Debug, Clone)]
 pub struct LabelSummary {
-    /// What the documents say.
+    /// Its metadata.
     pub label: LabelImage,
     /// Its levels.
     pub levels: Vec<LevelSummary>,
 }
 
-/// A pyramid, with what its arrays say.
+/// A multiscale, with facts from its arrays.
 #[derive(Debug, Clone)]
 pub struct PyramidSummary {
-    /// What the document says.
+    /// Its metadata.
     pub multiscale: Multiscale,
     /// Its levels.
     pub levels: Vec<LevelSummary>,
@@ -52,22 +52,22 @@ pub struct PyramidSummary {
 /// An image.
 #[derive(Debug, Clone)]
 pub struct Summary {
-    /// What the documents say.
+    /// Its metadata.
     pub image: Image,
-    /// Its pyramids.
+    /// Its multiscales.
     pub pyramids: Vec<PyramidSummary>,
     /// Its labels and masks.
     pub labels: Vec<LabelSummary>,
-    /// Those that are listed but cannot be read, and why.
+    /// Labels that are listed but cannot be read, and why.
     pub missing: Vec<String>,
 }
 
-/// Everything at a path: what it is, and each image of it.
+/// The object at a path and all its images.
 #[derive(Debug, Clone)]
 pub struct Overview {
-    /// What is at the path.
+    /// The object at the path.
     pub found: Found,
-    /// The images, in the order of the documents. An image that cannot be read is an error in its place.
+    /// The images, in document order. An image that cannot be read is an error in its place.
     pub images: Vec<(String, std::result::Result<Summary, String>)>,
 }
 
@@ -94,7 +94,7 @@ async fn label(zarr: &Zarr, image: &Image, folder: &str, name: &str) -> Result<L
 }
 
 impl Summary {
-    /// Looks at the arrays of an image and of its labels.
+    /// Opens the arrays of an image and of its labels.
     pub async fn of(zarr: &Zarr, image: Image) -> Result<Self> {
         let mut pyramids = Vec::with_capacity(image.multiscales.len());
         for multiscale in &image.multiscales {
@@ -160,7 +160,7 @@ impl Summary {
 }
 
 impl Overview {
-    /// Looks at what is at `path`, and at each image of it.
+    /// Opens the object at `path` and each of its images.
     pub async fn of(zarr: &Zarr, path: &str) -> Result<Self> {
         let found = find::find(zarr, path).await?;
         if let Found::Image(image) = &found {
@@ -173,7 +173,7 @@ impl Overview {
                 let summary = async { Summary::of(zarr, find::image_at(zarr, &path).await?).await };
                 match summary.await {
                     Ok(summary) => Ok((path, Ok(summary))),
-                    // One bad image does not hide the others; a store that cannot be read is another matter.
+                    // One bad image does not hide the others, but an unreadable store fails.
                     Err(e) if e.kind() == ErrorKind::Io => Err(e),
                     Err(e) => Ok((path, Err(e.to_string()))),
                 }
@@ -215,7 +215,7 @@ impl Overview {
     }
 }
 
-/// The size of a pixel along dimension `i`, and of the whole, where the document says so.
+/// The pixel size and the total size along dimension `i`, if the document states them.
 #[must_use]
 pub fn extent(level: &LevelSummary, i: usize) -> Option<(f64, f64)> {
     let pixel = *level.level.scale.as_ref()?.get(i)?;

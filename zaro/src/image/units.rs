@@ -1,10 +1,10 @@
-//! Units: what files call them, and what OME-Zarr does, which are the names of UDUNITS-2.
+//! Converts unit names and symbols of files to those of OME-Zarr, which are UDUNITS-2 names.
 
 /// SI prefixes, each with its symbol.
 const PREFIXES: &str = "yotta Y zetta Z exa E peta P tera T giga G mega M kilo k hecto h deci d centi c milli m micro u \
                         nano n pico p femto f atto a zepto z yocto y";
 
-/// The unit of length that is meant by `text`.
+/// The unit of length for `text`.
 #[must_use]
 pub fn length(text: &str) -> Option<String> {
     let others: [(&str, &[&str]); 7] = [
@@ -19,7 +19,7 @@ pub fn length(text: &str) -> Option<String> {
     meant(text, ("meter", "m"), &others)
 }
 
-/// The unit of time that is meant by `text`.
+/// The unit of time for `text`.
 #[must_use]
 pub fn time(text: &str) -> Option<String> {
     let others: [(&str, &[&str]); 5] = [
@@ -34,9 +34,9 @@ pub fn time(text: &str) -> Option<String> {
 
 /// A unit with any prefix, or one of the others, by its name or by a symbol.
 fn meant(text: &str, (base, symbol): (&str, &str), others: &[(&str, &[&str])]) -> Option<String> {
-    // Both letters that look like a micro sign, as `u`.
+    // Both characters for the micro sign, as `u`.
     let text = text.trim().replace(['\u{b5}', '\u{3bc}'], "u");
-    // Symbols differ by case, Mm and mm; words do not.
+    // Symbols are case-sensitive (Mm, mm); names are not.
     let word = text.to_ascii_lowercase().replace("metre", "meter");
     let is_word = |name: &str| word.strip_prefix(name).is_some_and(|rest| matches!(rest, "" | "s"));
     let other = others.iter().find(|(name, symbols)| symbols.contains(&text.as_str()) || is_word(name));

@@ -1,4 +1,4 @@
-//! Versions of OME-Zarr, and how to tell which one a document is of.
+//! OME-Zarr versions, and how to detect the version of a document.
 
 use std::fmt;
 
@@ -24,7 +24,7 @@ pub enum ImageVersion {
 }
 
 impl ImageVersion {
-    /// From a version's text; what follows the two numbers (`-dev2`, `rc0`, `.dev4`) is passed over.
+    /// Parses a version; anything after the two numbers (`-dev2`, `rc0`, `.dev4`) is ignored.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let end = text
@@ -44,7 +44,7 @@ impl ImageVersion {
         }
     }
 
-    /// Its text in documents. The seed called itself 0.1.
+    /// Its text in documents. The seed version stated 0.1.
     #[must_use]
     pub fn text(self) -> &'static str {
         match self {
@@ -57,13 +57,13 @@ impl ImageVersion {
         }
     }
 
-    /// The version of Zarr it is written in.
+    /// The Zarr format it uses.
     #[must_use]
     pub fn format(self) -> Format {
         if self >= Self::V05 { Format::V3 } else { Format::V2 }
     }
 
-    /// The separator of chunk keys that it asks for; `None` if any is right.
+    /// The chunk key separator it requires; `None` if any is allowed.
     #[must_use]
     pub fn separator(self) -> Option<char> {
         match self {
@@ -80,18 +80,18 @@ impl fmt::Display for ImageVersion {
     }
 }
 
-/// What a group's attributes say of their version.
+/// The version stated in a group's attributes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Stated {
-    /// A version, and the text it was written with. Numbers such as `0.4` without quotes are read, too.
+    /// A version and its original text. Numbers such as `0.4` without quotes are accepted, too.
     Known(ImageVersion, String),
-    /// Something that is no version of ours.
+    /// An unknown version.
     Unknown(String),
     /// Nothing.
     Nothing,
 }
 
-/// The object that holds OME's metadata: `ome` if there is one, else the attributes themselves.
+/// The object with the OME metadata: `ome` if there is one, else the attributes themselves.
 #[must_use]
 pub(crate) fn ome(attributes: &Json) -> &Json {
     match attributes.get("ome") {
@@ -100,7 +100,7 @@ pub(crate) fn ome(attributes: &Json) -> &Json {
     }
 }
 
-/// Changes the object that holds OME's metadata.
+/// Edits the object with the OME metadata.
 pub(crate) fn edit_ome<T>(attributes: &mut Json, change: impl FnOnce(&mut Json) -> T) -> T {
     match attributes.get_mut("ome").filter(|inner| inner.members().is_some()) {
         Some(inner) => change(inner),
@@ -108,7 +108,7 @@ pub(crate) fn edit_ome<T>(attributes: &mut Json, change: impl FnOnce(&mut Json) 
     }
 }
 
-/// The version that a group's attributes state, from the first place that has one.
+/// The version stated in a group's attributes, from the first place that has one.
 #[must_use]
 pub fn stated(attributes: &Json) -> Stated {
     let ome = ome(attributes);
@@ -129,8 +129,8 @@ pub fn stated(attributes: &Json) -> Stated {
     Stated::Nothing
 }
 
-/// The version of attributes that state none, from their shape. `separator` is that of the first array's chunk keys, if
-/// it is known; `masks` says that there is a group of that name.
+/// Infers the version of attributes that state none. `separator` is that of the first array's chunk keys, if known;
+/// `masks` means that there is a group of that name.
 #[must_use]
 pub(crate) fn assumed(
     attributes: &Json,

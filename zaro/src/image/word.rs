@@ -1,11 +1,11 @@
-//! A short word on OME-Zarr images, from a group's attributes. `zaro image info` has more.
+//! One-line descriptions of OME-Zarr groups, from their attributes. `zaro image info` has more.
 
 use super::model::{Axis, Level};
 use super::parse;
 use crate::format::text::plural;
 use crate::meta::Json;
 
-/// What the attributes of a group say, in a line: `OME-Zarr image 0.5 "cells": z, y, x (micrometer), 3 levels`.
+/// A one-line description: `OME-Zarr image 0.5 "cells": z, y, x (micrometer), 3 levels`.
 #[derive(Debug, PartialEq)]
 pub struct Word {
     /// The line.

@@ -1,4 +1,4 @@
-//! Every chunk read and decoded.
+//! Data validation: reads and decodes every chunk.
 
 use futures::TryStreamExt as _;
 
@@ -13,10 +13,10 @@ use crate::num;
 use crate::store::StoreExt as _;
 use crate::task::{Meter, Task};
 
-/// Grids of more chunks than this are not gone through one by one.
+/// Grids of more chunks than this are skipped.
 const MOST_CHUNKS: u64 = 1 << 24;
 
-/// Reads the array at `path` within the memory that `zarr` was opened with, and adds each chunk that cannot be read.
+/// Reads the array at `path` within the memory budget of `zarr`, and reports each chunk that cannot be read.
 pub(super) async fn check(
     zarr: &Zarr,
     path: &str,
@@ -25,12 +25,12 @@ pub(super) async fn check(
     meter: &Meter,
 ) -> Result<()> {
     let options = &ReadOptions { task: task.without_progress(), ..ReadOptions::default() };
-    // What cannot be opened was told already.
+    // Arrays that cannot be opened were reported already.
     let Ok(array) = zarr.array(path).await else { return Ok(()) };
     let meta = array.meta();
     let chunks = meta.grid.counts(&meta.shape).iter().fold(1u64, |all, n| all.saturating_mul(*n));
     if chunks > MOST_CHUNKS {
-        let message = format!("{chunks} chunks are too many to be read");
+        let message = format!("{chunks} chunks are too many to check one by one; the data were not read");
         report.findings.push(finding("chunk/unread", path, message));
         return Ok(());
     }
@@ -51,10 +51,10 @@ pub(super) async fn check(
     trailing(&array, report).await
 }
 
-/// Adds chunks of files behind which something lies that nobody reads: blosc says in each how long it is. Elsewhere every
-/// chunk would be asked for once more.
+/// Reports chunk files with trailing bytes: the header of a blosc chunk has its length. Local files only, since
+/// elsewhere this would take one more request per chunk.
 async fn trailing(array: &Array, report: &mut Report) -> Result<()> {
-    /// Where the header has the length of all.
+    /// Offset of the compressed length in the blosc header.
     const LENGTH: u64 = 12;
     let (meta, store) = (array.meta(), array.store());
     let last = meta.codecs.last().map(|c| c.name.trim_start_matches("numcodecs.").trim_start_matches("v2."));
@@ -67,29 +67,29 @@ async fn trailing(array: &Array, report: &mut Report) -> Result<()> {
         }
         let Some(object) = direct.open(&entry.key)? else { continue };
         let mut length = [0; 4];
-        // What is too short was told of.
+        // Chunks that are too short were reported already.
         if object.size() < LENGTH + 4 || object.read_at(LENGTH, &mut length).is_err() {
             continue;
         }
         let behind = object.size().saturating_sub(u32::from_le_bytes(length).into());
         if behind > 0 {
-            let message = format!("{}: {behind} bytes lie behind the end of the chunk", entry.key);
+            let message = format!("{}: {behind} trailing bytes after the end of the chunk", entry.key);
             report.findings.push(finding("chunk/trailing", array.path(), message));
         }
     }
     Ok(())
 }
 
-/// The bytes of so many elements along each dimension.
+/// The size in bytes of a box of this shape.
 pub(super) fn bytes(meta: &ArrayMeta, shape: &[u64]) -> u64 {
     let size = num::u64_of(meta.data_type.size());
     shape.iter().fold(size, |all, n| all.saturating_mul(*n))
 }
 
-/// A box in an array: the first position and how many, along each dimension.
+/// A box in an array: start and length along each dimension.
 type Place = Vec<(u64, u64)>;
 
-/// The chunks of a window that could not be read as a whole; of shards, how many of their inner chunks are broken.
+/// Checks, chunk by chunk, a window that could not be read as a whole; for shards, counts the broken inner chunks.
 async fn one_by_one(
     array: &Array,
     window: &Window,
@@ -129,7 +129,7 @@ async fn one_by_one(
         report.findings.push(finding(rule, array.path(), message));
     }
     if report.findings.len() == before {
-        // Each by itself is sound, or was by then.
+        // Each chunk by itself can be read, at least by now.
         report.findings.push(finding("chunk/unreadable", array.path(), whole.message().to_owned()));
     }
     Ok(())
@@ -145,7 +145,7 @@ async fn fault(array: &Array, place: &[(u64, u64)], options: &ReadOptions) -> Re
     }
 }
 
-/// A box cut where `end_of` says that a chunk ends which holds a position.
+/// A box split at chunk borders; `end_of` gives the end of the chunk that holds a position.
 fn boxes(place: &[(u64, u64)], end_of: &dyn Fn(usize, u64) -> Option<u64>) -> Vec<Place> {
     let mut boxes = vec![Vec::new()];
     for (d, (start, count)) in place.iter().enumerate() {

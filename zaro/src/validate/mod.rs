@@ -1,4 +1,5 @@
-//! The metadata of every node of a hierarchy against the specification; and, if asked, every chunk read and decoded.
+//! Validates a hierarchy: the metadata of every node against the specification and, on request, the data of every
+//! chunk.
 
 mod data;
 mod stale;
@@ -10,43 +11,43 @@ use crate::meta::{Finding, Format, Json, Level, NodeMeta};
 use crate::store::StoreExt as _;
 use crate::task::{Operation, Task, Unit};
 
-/// What was found.
+/// The result of a validation.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// How many nodes there are.
+    /// The number of nodes checked.
     pub nodes: usize,
-    /// What is wrong with them, by node, what is grave first.
+    /// The findings by node, the most severe first.
     pub findings: Vec<Finding>,
-    /// How many chunks, or shards, the arrays have whose data were read; `None` if none were to be.
+    /// The number of chunks, or shards, of the arrays whose data were read; `None` if data were not checked.
     pub chunks: Option<u64>,
 }
 
 impl Report {
-    /// Of a hierarchy whose root is there but cannot be opened; `None` if the error says that it cannot be reached.
+    /// The report for a root that exists but cannot be opened; `None` if the error says that it cannot be reached.
     #[must_use]
     pub fn of_broken_root(e: &Error) -> Option<Self> {
         let broken = matches!(e.kind(), ErrorKind::Invalid | ErrorKind::Unsupported) && e.node().is_some();
         broken.then(|| Self { nodes: 1, findings: vec![unreadable(e, "")], chunks: None })
     }
 
-    /// How many errors there are.
+    /// The number of errors.
     #[must_use]
     pub fn errors(&self) -> usize {
         self.findings.iter().filter(|f| f.level == Level::Error).count()
     }
 
-    /// How many warnings there are.
+    /// The number of warnings.
     #[must_use]
     pub fn warnings(&self) -> usize {
         self.findings.len() - self.errors()
     }
 
-    /// By node, what is grave first; the order of the document otherwise.
+    /// Sorts by node, the most severe first; otherwise in document order.
     fn sort(&mut self) {
         self.findings.sort_by(|a, b| a.node.split('/').cmp(b.node.split('/')).then(b.level.cmp(&a.level)));
     }
 
-    /// As JSON, of what is at `uri`; `failed` says whether it is judged not valid.
+    /// The report of `uri` as JSON; `failed` says whether the hierarchy counts as invalid.
     #[must_use]
     pub fn json(&self, uri: &str, failed: bool) -> Json {
         let mut json = Json::from([
@@ -64,7 +65,7 @@ impl Report {
     }
 }
 
-/// A node that cannot be read.
+/// The finding for a node that cannot be read.
 fn unreadable(e: &Error, node: &str) -> Finding {
     let rule = match e.kind() {
         ErrorKind::Unsupported => "node/unsupported",
@@ -80,7 +81,7 @@ fn unreadable(e: &Error, node: &str) -> Finding {
     Finding { rule, level: Level::Error, node: shown(node), field, message }
 }
 
-/// Checks the node at `path` and all below it; from the root, consolidated metadata, too.
+/// Validates the metadata of the node at `path` and of all nodes below it; from the root, also consolidated metadata.
 pub async fn validate(zarr: &Zarr, path: &str) -> Result<Report> {
     let mut faults = Vec::new();
     let mut nodes: Vec<String> = Vec::new();
@@ -110,8 +111,8 @@ pub async fn validate(zarr: &Zarr, path: &str) -> Result<Report> {
     Ok(report)
 }
 
-/// The same, and every chunk is read and decoded. Each that cannot be is an error of the report, with its key. The options
-/// say how to stop.
+/// Like [`validate`], and reads and decodes every chunk. Each one that fails is an error in the report, with its key.
+/// `task` can cancel it.
 pub async fn validate_data(zarr: &Zarr, path: &str, task: &Task) -> Result<Report> {
     let _operation = Operation::begin("validate", zarr.store());
     let mut report = task.unless_cancelled(validate(zarr, path)).await?;
@@ -127,7 +128,7 @@ pub async fn validate_data(zarr: &Zarr, path: &str, task: &Task) -> Result<Repor
     for (path, _) in arrays() {
         data::check(zarr, path, &mut report, task, &meter).await?;
     }
-    // Those that a walk leaves out were told already.
+    // Nodes that the walk leaves out were reported already.
     zarr.take_damaged();
     report.sort();
     Ok(report)
@@ -154,11 +155,11 @@ async fn check_node(zarr: &Zarr, node: &Node, faults: &mut Vec<Finding>) {
     }
 }
 
-/// The paths of the nodes below a group, also of those that cannot be read.
+/// The paths of all nodes below a group, including those that cannot be read.
 async fn below(zarr: &Zarr, node: &Node, faults: &mut Vec<Finding>) -> Vec<String> {
     let names = match zarr.store().list(&node.path).await {
         Ok(listing) => listing.prefixes,
-        // A store that cannot list: what consolidated metadata name is all there is to know.
+        // A store that cannot list: only the nodes in consolidated metadata are known.
         Err(e) if e.kind() == ErrorKind::Unsupported => return stale::named_below(zarr, &node.path).await,
         Err(e) => {
             faults.push(unreadable(&e, &node.path));
@@ -175,7 +176,7 @@ async fn below(zarr: &Zarr, node: &Node, faults: &mut Vec<Finding>) -> Vec<Strin
     paths
 }
 
-/// Whether there are metadata documents at `path`; if that cannot be told, a closer look will say why.
+/// Whether there are metadata documents at `path`. True if that fails: opening the node will report why.
 async fn is_node(zarr: &Zarr, path: &str, format: Format) -> bool {
     let names: &[&str] = match format {
         Format::V3 => &["zarr.json"],

@@ -1,4 +1,4 @@
-//! Consolidated metadata against the documents they were made of.
+//! Detects stale consolidated metadata: compares it with the documents of the nodes.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ const RULE: &str = "consolidated/stale";
 
 /// One document inside consolidated metadata.
 struct ConsolidatedEntry {
-    /// The node it is of, in key form.
+    /// The path of its node, as in keys.
     node: String,
     /// `zarr.json`, `.zarray`, `.zgroup` or `.zattrs`.
     name: String,
     document: Arc<Json>,
 }
 
-/// Everything consolidated at the root, in either version's form. Keys that are no paths are findings of the root.
+/// All consolidated metadata at the root, in the form of V2 or V3. Keys that are not paths are findings of the root.
 async fn entries(zarr: &Zarr) -> Result<Vec<ConsolidatedEntry>> {
     let mut out = Vec::new();
     if let Ok(Node { meta: NodeMeta::Group(group), .. }) = zarr.node("").await {
@@ -45,7 +45,7 @@ async fn entries(zarr: &Zarr) -> Result<Vec<ConsolidatedEntry>> {
     Ok(out)
 }
 
-/// Compares what is consolidated at the root with the documents of `nodes`, which are all that were found.
+/// Compares consolidated metadata at the root with the documents of `nodes`, which are all nodes that were found.
 pub(super) async fn check(zarr: &Zarr, nodes: &[String], faults: &mut Vec<Finding>) -> Result<()> {
     let mut fault = |node: &str, field: &str, message: String| {
         faults.push(Finding {
@@ -62,7 +62,7 @@ pub(super) async fn check(zarr: &Zarr, nodes: &[String], faults: &mut Vec<Findin
     }
     for node in nodes.iter().filter(|n| !n.is_empty() && !entries.is_empty()) {
         if !entries.iter().any(|e| e.node == *node) {
-            fault(node, "", "the consolidated metadata do not have this node".into());
+            fault(node, "", "this node is missing from the consolidated metadata".into());
         }
     }
     Ok(())
@@ -77,10 +77,10 @@ async fn compare(
 ) -> Result<()> {
     let own = match zarr.store().get(&join(node, name), None).await? {
         None => {
-            fault(node, "", format!("the consolidated metadata have a {name} that is not there"));
+            fault(node, "", format!("the consolidated metadata list a {name} that does not exist"));
             return Ok(());
         }
-        // What does not parse is reported as a fault of the node.
+        // A document that does not parse is reported as a finding of the node.
         Some(bytes) => match Json::parse(&bytes) {
             Ok(document) => document.value,
             Err(_) => return Ok(()),
@@ -93,12 +93,12 @@ async fn compare(
     Ok(())
 }
 
-/// Members that say nothing of the node itself.
+/// Whether a member says something about the node itself.
 fn counts(name: &str) -> bool {
     name != "consolidated_metadata"
 }
 
-/// Whether two documents say the same: the order of members does not matter, nor what is consolidated within.
+/// Whether two documents are equivalent, whatever the order of members and the consolidated metadata inside them.
 fn same(a: &Json, b: &Json) -> bool {
     match (a, b) {
         (Json::Object(x), Json::Object(y)) => {
@@ -115,7 +115,8 @@ fn same(a: &Json, b: &Json) -> bool {
     }
 }
 
-/// Where two documents first differ, such as `codecs[0].configuration.level`; empty for the whole of them.
+/// The first field in which two documents differ, such as `codecs[0].configuration.level`; empty for the whole
+/// document.
 fn difference(a: &Json, b: &Json) -> String {
     match (a, b) {
         (Json::Object(x), Json::Object(y)) => {
@@ -134,13 +135,13 @@ fn difference(a: &Json, b: &Json) -> String {
     }
 }
 
-/// A path that goes on below `at`.
+/// Appends `rest` to the field path `at`.
 fn below(at: &str, rest: &str) -> String {
     let dot = if rest.is_empty() || rest.starts_with('[') { "" } else { "." };
     format!("{at}{dot}{rest}")
 }
 
-/// The nodes directly below `path` that the consolidated metadata name, for stores that cannot list.
+/// The direct children of `path` in the consolidated metadata, for stores that cannot list.
 pub(super) async fn named_below(zarr: &Zarr, path: &str) -> Vec<String> {
     let entries = entries(zarr).await.unwrap_or_default();
     let mut paths: Vec<String> = entries.into_iter().map(|e| e.node).collect();

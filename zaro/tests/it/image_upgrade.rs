@@ -368,7 +368,7 @@ fn a_dry_run_changes_nothing_and_faults_are_found_before_anything_is_changed() {
     // A part of a hierarchy that says otherwise.
     let store: SharedStore = sample(PLATE);
     let e = wait(upgrade_in_place(&store, "A/1/0", &to(ImageVersion::V05))).unwrap_err();
-    assert!(e.to_string().contains("lies in"), "{e}");
+    assert!(e.to_string().contains("is part of"), "{e}");
     assert!(wait(upgrade_in_place(&store, "A/1/0/0", &to(ImageVersion::V05))).is_err());
     let other: SharedStore = Arc::new(MemoryStore::new());
     wait(upgrade(&open(&store), "x", "A/1/0", &other, "", &to(ImageVersion::V05))).unwrap();

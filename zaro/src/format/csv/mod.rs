@@ -1,4 +1,4 @@
-//! Lines of cells, quoted as RFC 4180 says.
+//! CSV, quoted as in RFC 4180.
 
 mod read;
 mod write;

@@ -1,8 +1,8 @@
-//! Lines of cells to elements.
+//! Reads CSV.
 //!
-//! A line is a row along the last dimension, rows in C order; of one dimension, a line is an element (all in one line
-//! will do, too). Structs have a header of field names and a line an element. An empty cell is the fill value, where
-//! it is no text.
+//! A line is a row along the last dimension, rows in C order; with one dimension, a line is an element (a single line
+//! of all elements is accepted, too). Structs have a header of field names and one line per element. An empty cell is
+//! the fill value, except for text.
 
 use crate::array::Slab;
 use crate::error::{Error, Result, invalid, usage};
@@ -11,7 +11,7 @@ use crate::format::held::Held;
 use crate::meta::{DataType, Fill};
 use crate::num;
 
-/// The lines of a file, cut into cells.
+/// A parsed CSV file.
 #[derive(Debug)]
 pub struct Table {
     lines: Vec<Vec<String>>,
@@ -19,9 +19,9 @@ pub struct Table {
 }
 
 impl Table {
-    /// Cuts a file into cells, as RFC 4180 says.
+    /// Parses a CSV file (RFC 4180).
     pub fn parse(bytes: &[u8]) -> Result<Self> {
-        let text = std::str::from_utf8(bytes).map_err(|_| Error::invalid("the CSV is no UTF-8"))?;
+        let text = std::str::from_utf8(bytes).map_err(|_| Error::invalid("the CSV is not valid UTF-8"))?;
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut lines = Vec::new();
         let (mut line, mut cell) = (Vec::new(), String::new());
@@ -49,7 +49,7 @@ impl Table {
             begun = true;
         }
         if quoted {
-            return Err(Error::invalid("the CSV ends inside quotes"));
+            return Err(Error::invalid("the CSV ends inside a quoted cell"));
         }
         if begun {
             line.push(cell);
@@ -58,7 +58,7 @@ impl Table {
         Ok(Self { lines, settled: false })
     }
 
-    /// Gets ready for elements of this type: takes a header away, and empty lines at the end. Does nothing twice.
+    /// Prepares for elements of this type: removes a header and trailing empty lines. Idempotent.
     pub fn settle(&mut self, t: &DataType) -> Result<()> {
         if std::mem::replace(&mut self.settled, true) {
             return Ok(());
@@ -81,7 +81,7 @@ impl Table {
             None => Ok(()),
             Some((i, line)) => {
                 let (i, n) = (i + 1, line.len());
-                Err(invalid!("line {i} has {n} cells, the first line has {width}"))
+                Err(invalid!("line {i} has {n} cells, but the first line has {width}"))
             }
         }
     }
@@ -90,12 +90,12 @@ impl Table {
         self.lines.first().map_or(0, Vec::len)
     }
 
-    /// The shape of a table of elements of this type in `rank` dimensions, if it shows.
+    /// The shape of a table of elements of this type in `rank` dimensions, if the table determines it.
     #[must_use]
     pub fn shape(&self, t: &DataType, rank: Option<usize>) -> Option<Vec<u64>> {
         let (lines, cells) = (num::u64_of(self.lines.len()), num::u64_of(self.width()));
         if matches!(t, DataType::Struct(_)) {
-            // A line is an element, so where a row ends does not show.
+            // A line is an element, so row ends are unknown.
             return match (rank, lines) {
                 (Some(0), 1) => Some(Vec::new()),
                 (Some(1) | None, n) => Some(vec![n]),
@@ -115,7 +115,7 @@ impl Table {
         let fields = if let DataType::Struct(fields) = t { Some(fields) } else { None };
         let (lines, width) = (num::u64_of(self.lines.len()), num::u64_of(self.width()));
         let wanted = num::product(shape)?;
-        // Dimensions of one position do not show: rows of 6 may be a slab of 7 × 6 × 1, and a column one of 1 × 6.
+        // Dimensions of length 1 are ambiguous: rows of 6 may be a slab of 7 × 6 × 1, and a column one of 1 × 6.
         let mut long = shape.iter().rev().copied().filter(|n| *n != 1);
         let (row, vector) = (long.next().unwrap_or(1), long.next().is_none());
         let rows = match vector {
@@ -129,7 +129,7 @@ impl Table {
         let both_empty = wanted == 0 && lines == 0;
         if !fits && !both_empty {
             return Err(usage!(
-                "the input has {lines} lines of {width} cells, which do not make a slab of shape {shape:?}"
+                "the input has {lines} lines of {width} cells, which do not fit the shape {shape:?}"
             ));
         }
         let mut held = Held::new(t);

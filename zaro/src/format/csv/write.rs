@@ -1,9 +1,9 @@
-//! One line per row of the last dimension.
+//! Writes CSV.
 //!
 //! * Two and more dimensions: each line is one row along the last dimension, rows in C order.
 //! * One dimension: each line is one element. A scalar is one line.
-//! * Structs: a header of field names, then one line an element.
-//! * In the long form: a header, then one line per element, with [`Column`]s that say where it lies.
+//! * Structs: a header of field names, then one line per element.
+//! * Long form: a header, then one line per element, with [`Column`]s for its coordinates.
 
 use std::fmt;
 use std::io::Write;
@@ -16,18 +16,19 @@ use crate::format::{Layout, Sink};
 use crate::meta::DataType;
 use crate::num;
 
-/// What a column of the long form says of each element, by its place in the answer.
+/// A column of the long form: a label for each element by its position in the result.
 pub struct Column {
     /// The name in the header.
     pub name: String,
-    /// The dimension of the answer along which it changes; none if it is the same for all.
+    /// The dimension of the result along which it varies; `None` if it is constant.
     pub dimension: Option<usize>,
-    /// What it says at a position of that.
+    /// The label at a position along that dimension.
     pub label: Box<dyn Fn(u64) -> String + Send + Sync>,
 }
 
 impl Column {
-    /// The position of each element in the array that `view` is of, a column per dimension that was not picked out.
+    /// The position of each element in the array of `view`: a column per dimension that is not selected by a single
+    /// position.
     #[must_use]
     pub fn places(view: &View, names: &[Option<String>]) -> Vec<Self> {
         let column = |(i, d): (usize, usize)| {
@@ -49,9 +50,9 @@ impl fmt::Debug for Column {
 #[derive(Debug)]
 pub struct Csv {
     style: Style,
-    /// The columns before the elements, and the name of these, in the long form.
+    /// For the long form: the columns before the element, and the name of its column.
     long: Option<(Vec<Column>, String)>,
-    /// One element a line, unquoted, without a header.
+    /// One element per line, unquoted, without a header.
     bare: bool,
     shape: Vec<u64>,
     next: u64,
@@ -72,19 +73,19 @@ impl Csv {
         }
     }
 
-    /// The same, with one line per element: these columns, and one called `name` for the element.
+    /// Long form: one line per element, with these columns and one called `name` for the element.
     #[must_use]
     pub fn long(self, columns: Vec<Column>, name: &str) -> Self {
         Self { long: Some((columns, name.to_owned())), ..self }
     }
 
-    /// One element a line and nothing else, whatever the shape and type.
+    /// One element per line and nothing else, whatever the shape and type.
     #[must_use]
     pub fn lines() -> Self {
         Self { bare: true, ..Self::new(false) }
     }
 
-    /// What the columns say of the next element.
+    /// Appends the labels of the next element.
     fn labels(&self, columns: &[Column], line: &mut String) {
         let index = num::index_of(self.next, &self.shape);
         for column in columns {
@@ -94,7 +95,7 @@ impl Csv {
         }
     }
 
-    /// Appends an element as one cell, or one cell a field.
+    /// Appends an element as one cell, or one cell per field.
     fn cells(&mut self, t: &DataType, item: &[u8], line: &mut String) {
         if let DataType::Struct(fields) = t {
             for (i, field) in fields.iter().enumerate() {
@@ -116,7 +117,7 @@ impl Csv {
     }
 }
 
-/// Appends `text`, in quotes if it holds something that would end a cell.
+/// Appends `text`, quoted if necessary.
 fn quote(text: &str, line: &mut String) {
     if text.contains([',', '"', '\n', '\r']) {
         line.push('"');

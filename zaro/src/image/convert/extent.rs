@@ -1,4 +1,4 @@
-//! The least and the greatest value of each channel, and how often values of few bits come, found while pixels go by.
+//! Collects the value range of each channel during conversion, and a histogram for types of few bits.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -9,24 +9,24 @@ use crate::meta::DataType;
 use crate::meta::dtype::Float;
 use crate::num;
 
-/// The share of pixels that may be darker than what is shown, and brighter: a few hot ones do not make the rest dark.
+/// The share of pixels that may be below the window, and above: a few hot pixels must not make the rest dark.
 const BEYOND: f64 = 0.001;
 
-/// Up to so many channels values are counted; each takes half a mebibyte.
+/// The maximum number of channels with a histogram; each takes half a mebibyte.
 const MOST_COUNTED: usize = 64;
 
-/// Between which values pixels are; nothing if there were none, or only such as are no numbers.
+/// The range of pixel values; empty if there were none, or only NaN.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct ValueRange {
     range: Option<(f64, f64)>,
-    /// How often each value comes, from the least that the type has; empty for types of many values.
+    /// The histogram, from the minimum of the type; empty for types of many values.
     counts: Vec<u64>,
-    /// The least value that the type has.
+    /// The minimum of the type.
     first: f64,
 }
 
 impl ValueRange {
-    /// Those of so many channels, of which nothing is known.
+    /// Empty ranges for `channels` channels.
     pub(super) fn of_channels(data_type: &DataType, channels: usize) -> Vec<Self> {
         let (values, first) = match data_type {
             DataType::UInt(8) => (1 << 8, 0.0),
@@ -46,12 +46,12 @@ impl ValueRange {
         };
     }
 
-    /// Least and greatest; 0 and 1 if nothing is known.
+    /// Minimum and maximum; 0 and 1 if unknown.
     pub(super) fn between(&self) -> (f64, f64) {
         self.range.unwrap_or((0.0, 1.0))
     }
 
-    /// Between which values nearly all pixels are, where values were counted; else the least and the greatest.
+    /// The range of nearly all pixels, if there is a histogram; else minimum and maximum.
     pub(super) fn shown(&self) -> (f64, f64) {
         let total: u64 = self.counts.iter().sum();
         let beyond = num::f64_of_u64(total) * BEYOND;
@@ -66,7 +66,7 @@ impl ValueRange {
     }
 }
 
-/// The first place with which more than `beyond` have come by.
+/// The first position at which the cumulated count exceeds `beyond`.
 fn past<'a>(mut counts: impl Iterator<Item = (usize, &'a u64)>, beyond: f64) -> Option<usize> {
     let mut sum = 0;
     let found = counts.find(|(_, n)| {
@@ -76,7 +76,7 @@ fn past<'a>(mut counts: impl Iterator<Item = (usize, &'a u64)>, beyond: f64) -> 
     found.map(|(place, _)| place)
 }
 
-/// How often each value comes in `bytes`, added to `counts`, which has one for each, from the least.
+/// Adds the histogram of `bytes` to `counts`, which starts at the minimum of the type.
 fn count(data_type: &DataType, bytes: &[u8], counts: &mut [u32]) {
     let mut add = |i: usize| {
         if let Some(n) = counts.get_mut(i) {
@@ -85,7 +85,7 @@ fn count(data_type: &DataType, bytes: &[u8], counts: &mut [u32]) {
     };
     match data_type {
         DataType::UInt(8) => bytes.iter().for_each(|b| add(usize::from(*b))),
-        // With the sign turned, the least comes first.
+        // With the sign bit flipped, the minimum comes first.
         DataType::Int(8) => bytes.iter().for_each(|b| add(usize::from(*b ^ 0x80))),
         DataType::UInt(16) => {
             bytes.as_chunks().0.iter().for_each(|b| add(usize::from(u16::from_le_bytes(*b))));
@@ -105,7 +105,7 @@ macro_rules! integers {
     }};
 }
 
-/// `min` and `max` pass over what is no number; infinities count as none here.
+/// Minimum and maximum, ignoring NaN and infinities.
 fn floats(numbers: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     let finite = numbers.filter(|x| x.is_finite());
     let (least, most) = finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), x| {
@@ -135,7 +135,7 @@ fn of(data_type: &DataType, bytes: &[u8]) -> Option<(f64, f64)> {
     }
 }
 
-/// Widens the extents of channels by a block of t, c, z, y, x whose first channel is `first`.
+/// Extends the ranges of channels by a block of t, c, z, y, x whose first channel is `first`.
 pub(super) fn widen(
     extents: &Mutex<Vec<ValueRange>>,
     data_type: &DataType,

@@ -1,4 +1,4 @@
-//! What is made of a source in memory.
+//! Tests of conversions from a source in memory.
 
 use super::*;
 use crate::array::ReadOptions;

@@ -1,4 +1,4 @@
-//! The levels in the metadata of an image. What is there already is changed as it is written, so that unknown keys stay.
+//! Writes levels into the metadata of an image. Existing metadata is edited as JSON, so that unknown keys are kept.
 
 use super::{Factors, LevelPlan, Method};
 use crate::error::{Error, Result, invalid, unsupported};
@@ -6,7 +6,7 @@ use crate::image::document::{between, set_known, transforms};
 use crate::image::version::{self, ImageVersion};
 use crate::meta::Json;
 
-/// A level that was made.
+/// A level that was built.
 #[derive(Debug, Clone)]
 pub(super) struct Made {
     /// Its path, from the image's group.
@@ -15,17 +15,17 @@ pub(super) struct Made {
     pub(super) plan: LevelPlan,
 }
 
-/// Which item of `multiscales` is meant: the first that has levels.
+/// The index of the item of `multiscales` to use: the first that has levels.
 pub(super) fn which(attributes: &Json) -> Option<usize> {
     version::ome(attributes).list("multiscales").iter().position(|m| !datasets(m).is_empty())
 }
 
-/// Its levels, as they are written.
+/// Its `datasets`.
 pub(super) fn datasets(multiscale: &Json) -> &[Json] {
     multiscale.list("datasets")
 }
 
-/// How the levels were made, for `metadata`.
+/// Describes the downsampling, for `metadata`.
 pub(super) fn how(method: Method, factors: &Factors, levels: &[Made]) -> Json {
     let mut kwargs = Json::from([("method", method.text().into())]);
     let first = levels.first().filter(|_| !matches!(factors, Factors::Levels(_)));
@@ -49,7 +49,7 @@ fn description(method: Method) -> &'static str {
     }
 }
 
-/// The attributes with these smaller levels in place of those that there were.
+/// The attributes with these smaller levels in place of the previous ones.
 pub(super) fn with_levels(
     attributes: &Json,
     version: ImageVersion,
@@ -57,7 +57,7 @@ pub(super) fn with_levels(
     levels: &[Made],
     method: Option<(Method, Json)>,
 ) -> Result<Json> {
-    let missing = || Error::invalid("there are no multiscales");
+    let missing = || Error::invalid("the image has no multiscales");
     let which = which(attributes).ok_or_else(missing)?;
     let mut changed = attributes.clone();
     version::edit_ome(&mut changed, |ome| {
@@ -67,11 +67,12 @@ pub(super) fn with_levels(
         let smaller = levels.iter().map(|level| dataset(version, &first, rank, level, centred));
         let all = std::iter::once(Ok(first.clone())).chain(smaller).collect::<Result<Vec<_>>>()?;
         multiscale.set("datasets", all);
-        // Without a method, levels are still to come: what else the metadata say has to be there then, also after a kill.
+        // Without a method, the levels are yet to be built: the rest of the metadata must be kept for then, also after
+        // a kill.
         if let Some((method, how)) = method {
             multiscale.set("type", method.text());
             let mut metadata = multiscale.inner("metadata");
-            // Words about another way to make levels are wrong now.
+            // Remove descriptions of the previous downsampling.
             metadata.remove("args");
             metadata.set_all(&how);
             multiscale.set("metadata", metadata);
@@ -81,7 +82,7 @@ pub(super) fn with_levels(
     Ok(changed)
 }
 
-/// The numbers of a transform of a kind in a list, as they are written.
+/// The numbers of the transform of a type in a list.
 fn vector(list: &[Json], kind: &str) -> Option<Vec<f64>> {
     list.iter().find_map(|t| match t.text("type") {
         Some("sequence") => vector(t.list("transformations"), kind),
@@ -90,7 +91,7 @@ fn vector(list: &[Json], kind: &str) -> Option<Vec<f64>> {
     })
 }
 
-/// The type of a transform that is neither a scale nor a translation with their numbers, nor a sequence of these.
+/// The type of a transform that is neither a valid scale or translation nor a sequence of these.
 fn other_kind(json: &Json) -> Option<String> {
     let kind = json.text("type").unwrap_or_default();
     match kind {
@@ -101,7 +102,7 @@ fn other_kind(json: &Json) -> Option<String> {
     }
 }
 
-/// The item of a smaller level, from that of the largest.
+/// The `datasets` item of a smaller level, derived from that of the largest.
 fn dataset(version: ImageVersion, first: &Json, rank: usize, level: &Made, centred: bool) -> Result<Json> {
     let mut out = Json::from([("path", (&level.path).into())]);
     if version < ImageVersion::V04 {
@@ -110,7 +111,7 @@ fn dataset(version: ImageVersion, first: &Json, rank: usize, level: &Made, centr
     let given = first.list("coordinateTransformations");
     if let Some(other) = given.iter().find_map(other_kind) {
         return Err(unsupported!(
-            "the largest level has a transform of type {other:?}, from which those of smaller levels do not follow"
+            "the largest level has a transform of type {other:?}, from which those of smaller levels cannot be derived"
         ));
     }
     let of = |kind: &str, usual: f64| {
@@ -137,8 +138,8 @@ fn dataset(version: ImageVersion, first: &Json, rank: usize, level: &Made, centr
     Ok(out)
 }
 
-/// The path of level `number`, from that of the largest: `0` to `1`, `s0` to `s1`, `scale0/image` to `scale1/image`; a
-/// name without a zero to `1` beside it.
+/// The path of level `number`, derived from that of the largest: `0` to `1`, `s0` to `s1`, `scale0/image` to
+/// `scale1/image`; for a name without a zero, `1` beside it.
 pub(super) fn level_path(first: &str, number: usize) -> String {
     let first = first.trim_matches('/');
     let bytes = first.as_bytes();

@@ -1,4 +1,4 @@
-//! How the work is cut: which levels are made in one go, and in which order their pixels come.
+//! Divides the work of a pyramid: which levels are built in one pass, in which blocks and in which order.
 
 use crate::array::Array;
 use crate::copy::Blocks;
@@ -6,42 +6,42 @@ use crate::error::Result;
 use crate::image::pyramid::LevelPlan;
 use crate::num;
 
-/// The largest part of a level, in bytes of what it is made of, that is begun anew after a kill.
+/// The maximum block, in bytes of its source, that has to be redone after a kill.
 const LARGEST_BLOCK: u64 = 256 << 20;
 
-/// What is read at once is not to be smaller, if chunks are.
+/// The minimum bytes read at once, if chunks are smaller.
 const SMALLEST_CELL: u64 = 1 << 20;
 
-/// A level that is being made.
+/// A level being built.
 #[derive(Debug, Clone)]
 pub(super) struct Stage {
     pub(super) array: Array,
     pub(super) plan: LevelPlan,
-    /// What is encoded at once: a chunk, or an inner one of a shard.
+    /// The unit of encoding: a chunk, or an inner chunk.
     pub(super) unit: Vec<u64>,
-    /// What is put at once.
+    /// The unit of a put: a chunk or a shard.
     pub(super) whole: Vec<u64>,
-    /// Whether that are shards, whose inner chunks are gathered.
+    /// Whether these are shards, whose inner chunks are gathered.
     pub(super) gathers: bool,
 }
 
 impl Stage {
     pub(super) fn new(array: Array, plan: LevelPlan) -> Self {
         let whole = array.chain().decoded().shape.clone();
-        // Below a transpose, inner chunks have other lengths than the array's.
+        // Below a transpose codec, the dimensions of inner chunks are permuted.
         let inner = array.chain().shard().filter(|_| array.chain().order().is_none());
         let unit = inner.map_or_else(|| whole.clone(), |shard| shard.inner().decoded().shape.clone());
         let gathers = inner.is_some();
         Self { array, plan, unit, whole, gathers }
     }
 
-    /// How much of a box of `size` at `start` lies inside.
+    /// The part of a box of `size` at `start` that is inside the level.
     pub(super) fn clipped(&self, start: &[u64], size: &[u64]) -> Vec<u64> {
         let sides = start.iter().zip(size).zip(&self.plan.shape);
         sides.map(|((s, t), n)| (*t).min(n.saturating_sub(*s))).collect()
     }
 
-    /// The numbers, along each dimension, of the units that a box touches: the first, and how many.
+    /// The units that a box touches: the first index and the count along each dimension.
     pub(super) fn touched(&self, start: &[u64], count: &[u64]) -> (Vec<u64>, Vec<u64>) {
         let along = |((s, n), t): ((&u64, &u64), &u64)| {
             let t = (*t).max(1);
@@ -50,34 +50,35 @@ impl Stage {
         start.iter().zip(count).zip(&self.unit).map(along).unzip()
     }
 
-    /// Whether the next level can be made of this one's units while they are in memory: none of its pixels is made of two.
+    /// Whether the next level can be built from this one's units while they are in memory: no pixel of it needs two
+    /// units.
     fn feeds(&self, next: &Self) -> bool {
         let alone = |((unit, n), step): ((&u64, &u64), &u64)| unit >= n || unit.checked_rem(*step) == Some(0);
         self.unit.iter().zip(&self.plan.shape).zip(&next.plan.step).all(alone)
     }
 }
 
-/// Levels that are made in one go of the level above them.
+/// Levels built in one pass over the level above them.
 #[derive(Debug)]
 pub(super) struct Pass {
-    /// How many levels there are above, without the largest; `0` if it is made of the largest.
+    /// The number of smaller levels above; `0` if it is built from the largest.
     pub(super) first: usize,
-    /// How many are made.
+    /// How many levels it builds.
     pub(super) levels: usize,
-    /// What is read and made smaller at once, in pixels of the first level made.
+    /// What is read and downsampled at once, in pixels of the first level built.
     pub(super) cell: Vec<u64>,
-    /// What consists of whole chunks and shards of all levels, in the same pixels.
+    /// A block of whole chunks and shards of all levels, in the same pixels.
     pub(super) block: Vec<u64>,
 }
 
-/// What passes need to know.
+/// The input of the division into passes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PassPlan<'a> {
     pub(super) base: &'a Array,
     pub(super) stages: &'a [Stage],
-    /// Whether pixels need their neighbours, so that each level is a pass of its own.
+    /// Whether the method needs neighbouring pixels, so that each level is a pass of its own.
     pub(super) neighbours: bool,
-    /// How much may be read at once, in bytes.
+    /// The maximum bytes read at once.
     pub(super) cell_bytes: u64,
 }
 
@@ -129,7 +130,7 @@ impl PassPlan<'_> {
         Pass { first, levels, cell, block }
     }
 
-    /// Bytes of the level above that a block is made of.
+    /// The bytes of the level above that a block needs.
     fn bytes_above(&self, pass: &Pass) -> u64 {
         let step = self.stages.get(pass.first).map(|s| s.plan.step.as_slice()).unwrap_or_default();
         self.bytes(&pass.block, step)
@@ -140,8 +141,8 @@ impl PassPlan<'_> {
         made.iter().zip(step).fold(size, |n, (a, f)| n.saturating_mul(*a).saturating_mul(*f))
     }
 
-    /// What is read and made smaller at once: a chunk of the level above, if it gives whole pixels and fits to the chunks
-    /// that are made; else what becomes one of those.
+    /// The cell: a chunk of the level above, if it gives whole pixels and fits the chunks being built; else the source
+    /// of one of these.
     fn cell(&self, above: &Array, made: &Stage) -> Vec<u64> {
         let step = &made.plan.step;
         let read = Stage::new(above.clone(), made.plan.clone()).unit;
@@ -161,7 +162,7 @@ impl PassPlan<'_> {
         };
         let mut cell: Vec<u64> = read.iter().zip(step).zip(&made.unit).map(along).collect();
         let enough = if self.neighbours { self.cell_bytes } else { SMALLEST_CELL.min(self.cell_bytes) };
-        // Neighbours are read twice, so cells that need some are better long in all directions, and large.
+        // Neighbours are read twice, so cells that need them should be large and compact.
         let mut grown = true;
         while grown {
             grown = false;
@@ -188,7 +189,7 @@ impl PassPlan<'_> {
 }
 
 impl Pass {
-    /// Where in a block its cells begin, in an order that finishes chunks soon after they are begun.
+    /// The starts of the cells of a block, in an order that completes chunks soon after they are begun.
     pub(super) fn order(&self, stages: &[Stage]) -> Result<Vec<Vec<u64>>> {
         let cells = Blocks::new(&self.block, self.cell.clone());
         let mut starts: Vec<Vec<u64>> = (0..cells.count()?).map(|i| cells.place(i).0).collect();
@@ -211,7 +212,7 @@ impl Pass {
     }
 }
 
-/// Levels one below the other, each with how many pixels of the first become one of its own.
+/// The levels, each with its total factor from the first.
 fn reaches(stages: &[Stage]) -> Vec<(&Stage, Vec<u64>)> {
     let mut all: Vec<(&Stage, Vec<u64>)> = Vec::with_capacity(stages.len());
     for stage in stages {

@@ -1,5 +1,5 @@
-//! A pyramid somewhere else: the largest level is copied, and the others are made there. And those of labels, which follow
-//! their image's.
+//! Builds a pyramid at another location: copies the largest level, and builds the others there. Also the pyramids of
+//! labels, which follow that of their image.
 
 use super::places::LevelPaths;
 use super::{Built, Factors, Frame, Method, PyramidOptions, PyramidTask, attributes, follow};
@@ -15,11 +15,11 @@ use crate::meta::path::{join, normal, shown};
 use crate::meta::{Json, NodeMeta, edit, write};
 use crate::store::SharedStore;
 
-/// Makes at `to` of `store` an image of the one, or of the plain array, that is at `from` of `source`: its largest
-/// level with smaller ones, its metadata, its labels and masks.
+/// Builds an image at `to` of `store` from the image or plain array at `from` of `source`: the largest level, smaller
+/// ones, metadata, labels and masks.
 ///
-/// `name` is the address of the source, for the journal. What was begun is taken up only if address, data and options are
-/// the same.
+/// `name` is the address of the source, for the journal. An interrupted run is resumed only if address, data and
+/// options are the same.
 pub async fn build_at(
     source: &Zarr,
     name: &str,
@@ -31,11 +31,11 @@ pub async fn build_at(
 ) -> Result<Built> {
     let (from, to) = (source.key_of(from)?, normal(to)?);
     let node = source.node(&from).await?;
-    // What is copied: from where, to where below the image.
+    // What to copy: source path, and path below the image.
     let mut parts: Vec<(String, String)> = Vec::new();
     let attributes = match &node.meta {
         NodeMeta::Array(meta) => {
-            // What cannot be is refused before anything is there.
+            // Check before anything is created.
             let (_, multiscale) = super::framed(meta, "0", frame)?;
             super::check(meta, &multiscale.axes, options)?;
             parts.push((from.clone(), "0".to_owned()));
@@ -87,7 +87,7 @@ pub async fn build_at(
         ground: &Empty { new: &new, room: &room },
     })
     .await?;
-    // Nobody sees the image before it is whole.
+    // The image becomes visible when it is complete.
     let hidden = create::withheld(room.store(), room.path())?;
     if journal.done("copied") == 0 {
         for (i, (part, below)) in parts.iter().enumerate() {
@@ -103,7 +103,7 @@ pub async fn build_at(
         hierarchy::put_documents(&hidden, "", format, group, true).await?;
     }
     hierarchy::edit_attributes(&hidden, "", &edit::AttributesEdit::Patch { set, unset: Vec::new() }).await?;
-    // The largest level is as it is to be.
+    // The largest level is final.
     let whole = PyramidOptions { chunks: None, shards: None, codecs: None, ..options.clone() };
     let task = match attributes {
         Some(_) => PyramidTask::of_image(&hidden, "").await?,
@@ -116,7 +116,7 @@ pub async fn build_at(
     task.make(&levels, &whole, &journal, None).await?;
     let labels = make_labels(&hidden, "", &whole, &journal, None).await?;
     journal.write().await?;
-    // An earlier run may have come so far; then others may have changed it since.
+    // An earlier run may have got this far; then it may have been changed since.
     match hierarchy::find(room.store(), room.path()).await? {
         None => create::publish(&hidden, room.store(), room.path()).await?,
         Some(_) => hierarchy::consolidate_above(room.store(), room.path()).await?,
@@ -138,7 +138,7 @@ fn content_of<'a>(source: &'a Zarr, from: &'a str, nodes: &'a [Node]) -> NodeSou
     NodeSource::new(source.store(), from, nodes.iter().map(|n| (n.path.as_str(), &n.meta)))
 }
 
-/// How a plain array becomes an image, as a journal has it.
+/// A [`Frame`] as JSON for the journal.
 fn frame_json(frame: &Frame) -> Json {
     let text = |text: &Option<String>| text.as_ref().map_or(Json::Null, |t| Json::string(t.as_str()));
     let mut json = Json::object();
@@ -150,7 +150,7 @@ fn frame_json(frame: &Frame) -> Json {
     json
 }
 
-/// How the largest level is copied, or what belongs to the image.
+/// Copy options for the largest level, or for labels and masks.
 fn copying(options: &PyramidOptions, is_level: bool) -> CopyOptions {
     let mut copying = CopyOptions {
         context: options.context.clone(),
@@ -165,8 +165,8 @@ fn copying(options: &PyramidOptions, is_level: bool) -> CopyOptions {
     copying
 }
 
-/// Gives labels of the image at `path` that have one level as many as the image has, by their mode, if that is wanted;
-/// with [`Existing::Replace`] also those that have others. Says which.
+/// Builds, if requested, the levels of labels of the image at `path` that have only one, by mode; with
+/// [`Existing::Replace`] also of those that have more. Returns their names.
 pub(super) async fn make_labels(
     store: &SharedStore,
     path: &str,

@@ -1,9 +1,9 @@
-//! Pixels weighted by a Gaussian bell around the centre of those that become one.
+//! Gaussian downsampling: a weighted mean of pixels around the centre of each block.
 //!
-//! For a factor k the bell has the variance (k² − 1) / (8 ln 2), so that its full width at half maximum is that of the
-//! blur between both levels. It is the bell of a grid of pixels (Lindeberg's discrete Gaussian, e^−t I_n(t)), cut off
-//! where 99 % of it are inside, and it stands on the centre of the block: on its middle pixel, or, if k is even, half on either of the two in
-//! the middle. Beyond the border of the image its last pixels go on. ngff-zarr's default method is the same to the last digit.
+//! For a factor k the variance is (k² − 1) / (8 ln 2), so that the full width at half maximum is that of the blur
+//! between both levels. The kernel is Lindeberg's discrete Gaussian, e^−t I_n(t), truncated to 99 % of its weight, and
+//! centred on the block: on its middle pixel or, if k is even, half on either of the two middle pixels. Border pixels
+//! are replicated outside the image. ngff-zarr's default method gives identical results.
 
 use super::Method;
 use super::kernel::{refused, strides};
@@ -13,13 +13,13 @@ use crate::meta::DataType;
 use crate::meta::dtype::Float;
 use crate::num;
 
-/// The share of the bell that is kept.
+/// The share of the kernel's weight that is kept.
 const KEPT: f64 = 0.99;
 
 /// Weights of pixels along one axis.
 #[derive(Debug, Clone, PartialEq)]
 struct Weights {
-    /// How many pixels before the first of the block the first weight is for.
+    /// The offset of the first weight before the first pixel of the block.
     before: u64,
     weights: Vec<f64>,
 }
@@ -36,7 +36,7 @@ impl Weights {
         if step % 2 == 1 {
             return Self { before: radius.saturating_sub(middle), weights: trimmed(bell, radius, middle) };
         }
-        // Half on either of the two in the middle.
+        // Half on either of the two middle pixels.
         let mut both = vec![0.0; bell.len() + 1];
         for (i, w) in bell.iter().enumerate() {
             for slot in both.iter_mut().skip(i).take(2) {
@@ -46,13 +46,13 @@ impl Weights {
         Self { before: radius.saturating_sub(middle), weights: trimmed(both, radius, middle) }
     }
 
-    /// How many pixels after the first of the block the last weight is for.
+    /// The offset of the last weight after the first pixel of the block.
     fn after(&self) -> u64 {
         num::u64_of(self.weights.len()).saturating_sub(self.before).saturating_sub(1)
     }
 }
 
-/// Weights that begin with the first pixel of the block, if they would begin later.
+/// Pads weights to start at the first pixel of the block, if they would start later.
 fn trimmed(weights: Vec<f64>, radius: u64, middle: u64) -> Vec<f64> {
     let zeros = usize::try_from(middle.saturating_sub(radius)).unwrap_or(0);
     std::iter::repeat_n(0.0, zeros).chain(weights).collect()
@@ -60,7 +60,7 @@ fn trimmed(weights: Vec<f64>, radius: u64, middle: u64) -> Vec<f64> {
 
 /// e^−t I_n(t) for n from −r to r, normalised.
 fn bell(t: f64) -> Vec<f64> {
-    // Downwards, where the recurrence is stable; the whole sums up to one, which sets the scale.
+    // Downwards, where the recurrence is stable; normalized to a sum of one.
     let mut n = 16.0 + (8.0 * t.sqrt()).ceil();
     let (mut above, mut here) = (0.0, 1e-280);
     let mut half = vec![here];
@@ -116,10 +116,10 @@ pub(super) struct LevelRegion {
     pub(super) count: Vec<u64>,
 }
 
-/// What a sum is made of: where the run begins, and each place with its weight.
+/// The terms of a sum: the start of the run, and each position with its weight.
 type Taps = (Option<usize>, Vec<(usize, f64)>);
 
-/// How pixels of a type are added up, and stored.
+/// Defines how pixels of a type are summed and stored.
 macro_rules! pixels {
     ($type:ty, $to:expr, $from:expr) => {{
         #[allow(
@@ -164,7 +164,7 @@ impl Gaussian {
         Ok(Self { size: data_type.size(), add, store, along: step.iter().map(|f| Weights::of(*f)).collect() })
     }
 
-    /// What has to be read of a level of `shape` to make the `made` part of the smaller one.
+    /// The region of a level of `shape` that is needed to build the region `made` of the smaller one.
     pub(super) fn needs(&self, made: &LevelRegion, step: &[u64], shape: &[u64]) -> LevelRegion {
         let mut start = Vec::new();
         let mut count = Vec::new();
@@ -180,7 +180,7 @@ impl Gaussian {
         LevelRegion { start, count }
     }
 
-    /// Makes the `made` part of the smaller level from the part `region` of the level of `shape`.
+    /// Builds the region `made` of the smaller level from `region` of the level of `shape`.
     pub(super) fn reduce(
         &self,
         input: &[u8],
@@ -191,17 +191,17 @@ impl Gaussian {
         out: &mut [u8],
     ) -> Result<()> {
         let rank = shape.len();
-        let small = || Error::invalid("a region and its buffer differ in size");
+        let small = || Error::invalid("the size of a region differs from that of its buffer");
         let strides = strides(&region.count, self.size)?;
         let (Some(width), Some(wide)) = (region.count.last(), made.count.last()) else { return Err(small()) };
         let (width, wide) = (num::usize_of(*width)?, num::usize_of(*wide)?);
-        // Along the last axis, which pixel each weight of each new pixel is for.
+        // Along the last axis, the pixel for each weight of each new pixel.
         let whole = self.along.last().map(|w| w.weights.as_slice()).unwrap_or_default();
         let across: Vec<Taps> = self
             .places(rank - 1, region, step, shape, made)?
             .into_iter()
             .map(|places| {
-                // Away from the borders they are neighbours, and nothing has to be looked up.
+                // Away from the borders they are adjacent, and need no lookup.
                 let run = places.len() == whole.len()
                     && places.windows(2).all(|two| matches!(two, [a, b] if a.0.checked_add(1) == Some(b.0)));
                 match places.first() {
@@ -267,7 +267,7 @@ impl Gaussian {
                 let weighted = weights.weights.iter().enumerate().filter(|(_, w)| **w != 0.0);
                 weighted
                     .map(|(i, w)| {
-                        // Beyond the border its last pixels go on.
+                        // Border pixels are replicated.
                         let at =
                             begin.saturating_add(num::u64_of(i)).saturating_sub(weights.before).min(last);
                         Ok((num::usize_of(at.saturating_sub(first))?, *w))
@@ -278,7 +278,7 @@ impl Gaussian {
     }
 }
 
-/// The nearest whole number, half up. A billionth more, so that what is a half but for rounding counts as one.
+/// Rounds half up. Adds a billionth, so that a half with a rounding error counts as a half.
 fn half_up(x: f64) -> f64 {
     (x + 0.5 + 1e-9).floor()
 }

@@ -1,7 +1,7 @@
-//! Many pixels to one, row by row: mean, mode, and the first of them.
+//! Downsampling kernels, row by row: mean, mode and decimation.
 //!
-//! A row of the smaller level is made of several rows of the larger one (two of a plane, four of a volume), each of
-//! which has `step` pixels for one. What is common, two by two, has loops of its own that a compiler makes vectors of.
+//! A row of the smaller level is computed from several rows of the larger one (two of a plane, four of a volume), with
+//! `step` pixels of each per pixel. The common case, two by two, has separate loops that the compiler vectorizes.
 
 use super::Method;
 use crate::codec::shard::advance;
@@ -10,13 +10,13 @@ use crate::meta::DataType;
 use crate::meta::dtype::Float;
 use crate::num;
 
-/// No more pixels become one, so that sums fit.
+/// The maximum number of pixels per downsampled pixel, so that sums do not overflow.
 pub(super) const MOST: u64 = 1 << 24;
 
-/// Makes a row: the rows it is made of, how many pixels of each become one, where it goes.
+/// Computes a row: the source rows, the step along them, the output.
 type Row = fn(&[&[u8]], usize, &mut [u8]);
 
-/// How pixels of a type become one.
+/// A downsampling kernel for a data type.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kernel {
     size: usize,
@@ -24,7 +24,7 @@ pub(super) struct Kernel {
 }
 
 impl Kernel {
-    /// The kernel for a method, other than the Gaussian one, which sees its neighbours.
+    /// The kernel for a method, except Gaussian, which needs neighbours.
     pub(super) fn of(method: Method, data_type: &DataType) -> Result<Self> {
         let row = match method {
             Method::Mean => mean(data_type),
@@ -36,8 +36,8 @@ impl Kernel {
         row.map(|row| Self { size, row }).ok_or_else(|| refused(method, data_type))
     }
 
-    /// Makes `count` pixels of the region `input` of `shape`, in C order: `step` of them become one. Where the region ends
-    /// before, of those that are there.
+    /// Downsamples the region `input` of `shape`, in C order, by `step` to `count` pixels. At the end of the region,
+    /// fewer pixels contribute.
     pub(super) fn reduce(
         &self,
         input: &[u8],
@@ -53,7 +53,7 @@ impl Kernel {
             return Err(Error::invalid("a level has no dimensions"));
         };
         let (width, across, wide) = (num::usize_of(*width)?, num::usize_of(*across)?, num::usize_of(*wide)?);
-        // Those of full steps, and perhaps one of what remains.
+        // Pixels of full steps, and perhaps one of the rest.
         let full = wide.min(width.checked_div(across).unwrap_or(0));
         let strides = strides(shape, self.size)?;
         let lines = num::product_usize(count.get(..rank - 1).unwrap_or_default())?;
@@ -61,7 +61,7 @@ impl Kernel {
         if out.len() != lines.saturating_mul(line)
             || input.len() != num::product_usize(shape)?.saturating_mul(self.size)
         {
-            return Err(Error::invalid("a region and its buffer differ in size"));
+            return Err(Error::invalid("the size of a region differs from that of its buffer"));
         }
         let mut rows: Vec<&[u8]> = Vec::new();
         let mut starts: Vec<usize> = Vec::new();
@@ -103,10 +103,10 @@ impl Kernel {
 
 pub(super) fn refused(method: Method, data_type: &DataType) -> Error {
     Error::unsupported(format!(
-        "pixels of type {data_type} have no {}",
-        if method == Method::Gaussian { "Gaussian mean" } else { method.text() }
+        "pixels of type {data_type} cannot be downsampled by {}",
+        if method == Method::Gaussian { "Gaussian" } else { method.text() }
     ))
-    .or_hint(Hint::option("method", "takes the first").set_to("decimate"))
+    .or_hint(Hint::option("method", "takes the first pixel").set_to("decimate"))
 }
 
 /// Bytes between neighbours, for each dimension.
@@ -121,7 +121,7 @@ pub(super) fn strides(shape: &[u64], size: usize) -> Result<Vec<usize>> {
     Ok(all)
 }
 
-/// The function that sums two neighbours of a type up.
+/// The function that sums two neighbours of a type.
 macro_rules! pair {
     ($type:ty, $sum:ty) => {{
         fn pair(two: &[u8; 2 * size_of::<$type>()]) -> $sum {
@@ -136,7 +136,7 @@ macro_rules! pair {
     }};
 }
 
-/// The nearest integer to the mean, half up.
+/// The mean, rounded half up.
 macro_rules! integer_mean {
     ($type:ty, $wide:ty, $pair:expr) => {{
         #[allow(clippy::as_conversions, reason = "a mean lies between its values, so it fits their type")]
@@ -217,7 +217,7 @@ macro_rules! float_mean {
     }};
 }
 
-/// The most frequent value; of several, the smallest.
+/// The most frequent value; on a tie, the smallest.
 macro_rules! mode {
     ($type:ty) => {{
         fn mode(rows: &[&[u8]], step: usize, out: &mut [u8]) {
@@ -232,7 +232,7 @@ macro_rules! mode {
                 let ((a, _), (b, _)) = (a.as_chunks(), b.as_chunks());
                 for ((o, a), b) in out.iter_mut().zip(a).zip(b) {
                     let ((a, b), (c, d)) = (pair(a), pair(b));
-                    // Sorted; then equal ones are neighbours.
+                    // Sort, so that equal values are adjacent.
                     let (low, high, left, right) = (a.min(b), a.max(b), c.min(d), c.max(d));
                     let (first, last, x, y) =
                         (low.min(left), high.max(right), low.max(left), high.min(right));
@@ -316,12 +316,12 @@ fn first<const SIZE: usize>(rows: &[&[u8]], step: usize, out: &mut [u8]) {
     }
 }
 
-/// How many pixels become one.
+/// The number of pixels per downsampled pixel.
 fn pixels(rows: &[&[u8]], step: usize) -> u32 {
     u32::try_from(rows.len().saturating_mul(step)).unwrap_or(u32::MAX)
 }
 
-/// The sum of two neighbours. Said like this, compilers find the vectors.
+/// The sum of two neighbours, written so that compilers vectorize it.
 fn pair_u8(two: &[u8; 2]) -> u16 {
     let both = u16::from_le_bytes(*two);
     (both & 0xff) + (both >> 8)

@@ -1,9 +1,9 @@
-//! Levels made from the largest one.
+//! Builds multiscale pyramids: downsampled levels of an image.
 //!
-//! [`plan()`] says which there will be; [`build`] makes them, and says so in the image's metadata when all are whole.
+//! [`plan()`] computes the levels; [`build`] writes them, and adds them to the image's metadata when all are complete.
 //!
-//! Every level is made of the one above it, several in one pass over the pixels (`cut.rs`, `pass.rs`): the largest level
-//! is read once. An interrupted pyramid resumes when it is rerun with the same arguments and the same pixels
+//! Every level is built from the one above it, several in one pass over the pixels (`cut.rs`, `pass.rs`): the largest
+//! level is read once. An interrupted pyramid resumes when it is rerun with the same arguments and the same pixels
 //! (`journal`).
 
 mod attributes;
@@ -40,25 +40,25 @@ pub use plan::{Factors, LevelPlan, follow, plan};
 
 const OPERATION: &str = "image pyramid";
 
-/// How several pixels become one.
+/// A downsampling method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Method {
-    /// Their mean; of integers the nearest, half up.
+    /// The mean; for integers, rounded half up.
     #[default]
     Mean,
-    /// The most frequent value; of several, the smallest. For labels.
+    /// The most frequent value; on a tie, the smallest. For labels.
     Mode,
-    /// A weighted mean of them and their neighbours, by a Gaussian bell around their centre.
+    /// A Gaussian-weighted mean of the pixels and their neighbours.
     Gaussian,
-    /// The first of them.
+    /// The first pixel.
     Decimate,
 }
 
 impl Method {
-    /// All of them.
+    /// All methods.
     pub const ALL: [Self; 4] = [Self::Mean, Self::Mode, Self::Gaussian, Self::Decimate];
 
-    /// Its word.
+    /// Its name.
     #[must_use]
     pub fn text(self) -> &'static str {
         match self {
@@ -69,43 +69,43 @@ impl Method {
         }
     }
 
-    /// From its word.
+    /// Parses its name.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|m| m.text() == text)
     }
 }
 
-/// How to make a pyramid. What is left out is as in the largest level.
+/// Options for building a pyramid. Array settings left out are those of the largest level.
 #[derive(Debug, Clone, Default, derive_setters::Setters)]
 #[setters(prefix = "with_")]
 #[non_exhaustive]
 pub struct PyramidOptions {
-    /// How many levels there are to be, with the largest; until y and x are at most 256 long, if it is not said.
+    /// The number of levels, including the largest; default: until y and x are at most 256 long.
     pub levels: Option<usize>,
-    /// How pixels become one; if it is not said, by their mean, but booleans and labels by their mode.
+    /// The downsampling method; default: mean, and mode for booleans and labels.
     pub method: Option<Method>,
-    /// How much smaller each level is than the one above.
+    /// The downsampling factors from level to level.
     pub factors: Factors,
-    /// The shape of chunks; of inner ones, if there are shards. Levels that are smaller have smaller ones.
+    /// The shape of chunks; of inner chunks, if there are shards. Clipped to the shape of smaller levels.
     pub chunks: Option<Vec<u64>>,
-    /// The shape of shards; `Some(None)` for none.
+    /// The shape of shards; `Some(None)` for no shards.
     pub shards: Option<Option<Vec<u64>>>,
     /// The codecs, in encoding order.
     pub codecs: Option<Vec<CodecMeta>>,
-    /// Give labels that have one level as many as their image, by their mode; with [`Existing::Replace`] also those that
-    /// have others.
+    /// Also build the levels of labels that have only one, by mode; with [`Existing::Replace`] also of those that have
+    /// more.
     pub labels: bool,
-    /// What to do with smaller levels that are there already.
+    /// What to do if smaller levels exist.
     pub existing: Existing,
     /// Threads, connections and memory for it.
     pub context: Context,
-    /// How it is watched, in bytes of the largest level, and stopped. What is done stays, and the same call goes on later.
+    /// Progress, in bytes of the largest level, and cancellation. Finished work is kept; the same call resumes it.
     pub task: crate::task::Task,
 }
 
 impl PyramidOptions {
-    /// What decides about the result, in a form that stays the same from version to version.
+    /// The options that affect the result, in a form that is stable across versions.
     fn json(&self) -> Json {
         let list = |list: &[u64]| Json::Array(list.iter().map(Json::int).collect());
         let level = |level: &LevelPlan| Json::Array(vec![list(&level.shape), list(&level.step)]);
@@ -134,16 +134,16 @@ impl PyramidOptions {
     }
 }
 
-/// What was made.
+/// The result of building a pyramid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Built {
     /// The smaller levels: the paths of their arrays from the image's group, and their shapes.
     pub levels: Vec<(String, Vec<u64>)>,
-    /// How pixels became one.
+    /// The downsampling method used.
     pub method: Method,
-    /// The names of labels that got levels, too.
+    /// The names of labels whose levels were built, too.
     pub labels: Vec<String>,
-    /// Whether an earlier call was taken up.
+    /// Whether an earlier call was resumed.
     pub resumed: bool,
 }
 
@@ -162,23 +162,23 @@ impl Built {
     }
 }
 
-/// How a plain array becomes an image.
+/// Image metadata for a plain array that becomes an image.
 #[derive(Debug, Clone, Default)]
 pub struct Frame {
-    /// Its axes; from the names of its dimensions, if there are none here.
+    /// Its axes; default: the names of its dimensions.
     pub axes: Vec<Axis>,
-    /// The size of a pixel along each axis; 1, if there are none here.
+    /// The pixel size along each axis; default: 1.
     pub scale: Vec<f64>,
-    /// The version of OME-Zarr; 0.5, or 0.4 for an array of Zarr V2.
+    /// The version of OME-Zarr; default: 0.5, or 0.4 for a Zarr V2 array.
     pub version: Option<ImageVersion>,
     /// The name of the image.
     pub name: Option<String>,
 }
 
-/// Makes the smaller levels of the image whose group is at `path`, from its largest level, and then writes them into its
-/// metadata. Everything else in the metadata stays. Blocks until it is done.
+/// Builds the smaller levels of the image at `path` from its largest level, and adds them to its metadata. All other
+/// metadata is kept.
 ///
-/// Readers see the new levels when all are whole. A call that was killed goes on when it is made again.
+/// Readers see the new levels when all are complete. Repeat a killed call to resume it.
 pub async fn build(store: &SharedStore, path: &str, options: &PyramidOptions) -> Result<Built> {
     let task = PyramidTask::of_image(store, path).await?;
     let built = task.run(options).await.map_err(|e| e.with_node(shown(&task.group)))?;
@@ -186,7 +186,7 @@ pub async fn build(store: &SharedStore, path: &str, options: &PyramidOptions) ->
     Ok(built)
 }
 
-/// The same for an image that has no smaller levels, as a part of something whose journal somebody else keeps.
+/// Like [`build`] for an image without smaller levels, within an operation that has its own journal.
 pub(crate) async fn build_within(
     store: &SharedStore,
     path: &str,
@@ -200,7 +200,7 @@ pub(crate) async fn build_within(
 }
 
 impl<'a> PyramidTask<'a> {
-    /// The levels of the image whose group is at `path`.
+    /// The task for the image at `path`.
     async fn of_image(store: &'a SharedStore, path: &str) -> Result<Self> {
         let zarr = opened(store).await?;
         let image = find::image_at(&zarr, path).await?;
@@ -217,15 +217,15 @@ impl<'a> PyramidTask<'a> {
         })
     }
 
-    /// The levels of an image that the array at `path` becomes.
+    /// The task for the array at `path`, which becomes an image.
     async fn of_array(store: &'a SharedStore, path: &str, frame: &Frame, begun: bool) -> Result<Self> {
         let zarr = opened(store).await?;
         let path = zarr.key_of(path)?;
         let Some((group, name)) =
             path.rsplit_once('/').or(Some(("", path.as_str()))).filter(|(_, n)| !n.is_empty())
         else {
-            return Err(Error::usage("this array lies in no group that could be an image")
-                .with_hint("to", "names another place")
+            return Err(Error::usage("this array is not in a group that could become an image")
+                .with_hint("to", "sets another destination")
                 .with_node(shown(&path)));
         };
         let array = zarr.array(&path).await?;
@@ -233,12 +233,11 @@ impl<'a> PyramidTask<'a> {
             Some(node) => node.meta.attributes().clone(),
             None => Json::object(),
         };
-        // What was begun may have come so far.
+        // An interrupted run may have written the metadata already.
         let begun = begun || Left::find(store, group).await?.is_some_and(|left| left.is(OPERATION));
         if attributes::which(&attributes).is_some() && !begun {
-            return Err(
-                Error::usage("this array lies in an image already; name that").with_node(shown(group))
-            );
+            return Err(Error::usage("this array is already part of an image; give the path of the image")
+                .with_node(shown(group)));
         }
         let (version, multiscale) = framed(array.meta(), name, frame)?;
         Ok(Self {
@@ -253,8 +252,7 @@ impl<'a> PyramidTask<'a> {
     }
 }
 
-/// Makes an image of the array at `path`: smaller levels beside it, and metadata in the group it lies in. Blocks until it
-/// is done.
+/// Turns the array at `path` into an image: adds smaller levels beside it, and metadata to its group.
 pub async fn build_from_array(
     store: &SharedStore,
     path: &str,
@@ -267,21 +265,21 @@ pub async fn build_from_array(
     Ok(built)
 }
 
-/// The version and the pyramid of one level that a plain array becomes.
+/// The version and the one-level multiscale for a plain array.
 fn framed(meta: &ArrayMeta, name: &str, frame: &Frame) -> Result<(ImageVersion, Multiscale)> {
     let rank = meta.shape.len();
     let axes = if frame.axes.is_empty() {
         let names = meta.dimension_names.as_deref().unwrap_or_default();
         let named: Option<Vec<Axis>> = names.iter().map(|n| n.as_deref().map(Axis::named)).collect();
         named.filter(|n| n.len() == rank && rank > 0).ok_or_else(|| {
-            Error::usage("the array's dimensions have no names")
-                .or_hint(Hint::option("axes", "or the like says what they are").set_to("tczyx"))
+            Error::usage("the dimensions of the array have no names")
+                .or_hint(Hint::option("axes", "or similar names them").set_to("tczyx"))
         })?
     } else {
         frame.axes.clone()
     };
     if axes.len() != rank {
-        return Err(Error::usage(format!("{} axes are named, the array has {rank} dimensions", axes.len())));
+        return Err(Error::usage(format!("{} axes are given, the array has {rank} dimensions", axes.len())));
     }
     let version = frame.version.unwrap_or(if meta.format == Format::V3 {
         ImageVersion::V05
@@ -290,35 +288,35 @@ fn framed(meta: &ArrayMeta, name: &str, frame: &Frame) -> Result<(ImageVersion, 
     });
     if version.format() != meta.format {
         return Err(Error::usage(format!(
-            "OME-Zarr {version} is Zarr V{}, and the array is V{}",
+            "OME-Zarr {version} needs Zarr V{}, but the array is V{}",
             version.format().number(),
             meta.format.number()
         ))
         .or_hint(
-            Hint::operation("copy", "makes one of the other")
-                .with("zarr_format")
-                .set_to(version.format().number()),
+            Hint::operation("copy", "converts it").with("zarr_format").set_to(version.format().number()),
         ));
     }
     if version < ImageVersion::V03
         && (rank != 5 || !axes.iter().map(|a| a.name.as_str()).eq(["t", "c", "z", "y", "x"]))
     {
-        return Err(Error::usage(format!("an image of OME-Zarr {version} has the axes tczyx")));
+        return Err(Error::usage(format!("an image of OME-Zarr {version} must have the axes tczyx")));
     }
     if version == ImageVersion::V04 && meta.keys.separator != '/' {
-        return Err(Error::usage("OME-Zarr 0.4 has chunks in folders (0/0), this array has not")
-            .or_hint(Hint::operation("copy", "makes one that has").with("separator").set_to('/')));
+        return Err(Error::usage(
+            "OME-Zarr 0.4 needs the chunk key separator / (0/0), which this array does not have",
+        )
+        .or_hint(Hint::operation("copy", "changes it").with("separator").set_to('/')));
     }
     let scale = if frame.scale.is_empty() { vec![1.0; rank] } else { frame.scale.clone() };
     if scale.len() != rank || scale.iter().any(|s| !s.is_finite() || *s <= 0.0) {
-        return Err(Error::usage(format!("the size of a pixel is {rank} numbers greater than 0")));
+        return Err(Error::usage(format!("the pixel size must be {rank} numbers greater than 0")));
     }
     let level = Level { path: name.to_owned(), scale: Some(scale), translation: None };
     let multiscale = Multiscale { name: frame.name.clone(), axes, levels: vec![level], method: None };
     Ok((version, multiscale))
 }
 
-/// Says what is wrong with a pyramid of an array that is not there yet.
+/// Checks the options for an array that does not exist yet.
 pub(crate) fn check(meta: &ArrayMeta, axes: &[Axis], options: &PyramidOptions) -> Result<()> {
     let rank = meta.shape.len();
     check_lengths("chunks", options.chunks.as_ref(), rank)?;
@@ -336,7 +334,7 @@ fn check_lengths(what: &str, lengths: Option<&Vec<u64>>, rank: usize) -> Result<
     }
 }
 
-/// Whether pixels of this type become one by this method.
+/// Checks that the method supports this data type.
 fn can_become_one(method: Method, data_type: &DataType) -> Result<()> {
     match method {
         Method::Gaussian => gaussian::Gaussian::of(data_type, &[]).map(drop),
@@ -345,7 +343,7 @@ fn can_become_one(method: Method, data_type: &DataType) -> Result<()> {
 }
 
 async fn opened(store: &SharedStore) -> Result<Zarr> {
-    // What is changed are the nodes' own documents.
+    // Only the nodes' own documents are changed.
     let options = OpenOptions { use_consolidated: false, ..OpenOptions::default() };
     Zarr::from_store(store.clone(), options).await
 }
@@ -353,9 +351,9 @@ async fn opened(store: &SharedStore) -> Result<Zarr> {
 /// The attributes of the image's group.
 #[derive(Debug)]
 enum GroupAttributes {
-    /// An image's.
+    /// Those of an existing image.
     There(Json),
-    /// A group's that becomes one, and the pyramid of one level that it is to hold.
+    /// Those of a group that becomes an image, and its one-level multiscale.
     New(Json, Box<Multiscale>),
 }
 
@@ -368,7 +366,7 @@ impl GroupAttributes {
         }
     }
 
-    /// Those of a group, with what makes it an image.
+    /// The attributes of a group with the image metadata added.
     fn of_image(&self, group: &Json, version: ImageVersion) -> Json {
         match self {
             Self::There(attributes) => attributes.clone(),
@@ -384,7 +382,7 @@ impl GroupAttributes {
     }
 }
 
-/// A pyramid to be made.
+/// A pyramid to build.
 #[derive(Debug)]
 struct PyramidTask<'a> {
     store: &'a SharedStore,
@@ -398,7 +396,7 @@ struct PyramidTask<'a> {
     is_label: bool,
 }
 
-/// The levels that a task makes.
+/// The levels that a task builds.
 struct Levels {
     base: Array,
     stages: Vec<Stage>,
@@ -410,10 +408,10 @@ impl PyramidTask<'_> {
     async fn run(&self, options: &PyramidOptions) -> Result<Built> {
         let mut levels = self.levels(options).await?;
         if Left::find(self.store, &self.group).await?.is_none() {
-            // What is refused changes nothing.
+            // Check first, so that an error changes nothing.
             self.in_the_way(&levels, options.existing, None).await?;
         }
-        // Before the journal says what the levels are made of.
+        // Before the journal records the source of the levels.
         if self.name_dimensions(levels.base.meta()).await? {
             levels = self.levels(options).await?;
         }
@@ -452,7 +450,8 @@ impl PyramidTask<'_> {
         Ok(levels.built(labels, resumed))
     }
 
-    /// Gives the array that becomes an image the names of its axes, where its version wants them, and says whether it had others.
+    /// Sets the dimension names of the array that becomes an image, if its version requires them. Returns whether they
+    /// changed.
     async fn name_dimensions(&self, base: &ArrayMeta) -> Result<bool> {
         let wanted = matches!(self.attributes, GroupAttributes::New(..))
             && (base.format == Format::V3 || self.version == ImageVersion::V03);
@@ -465,8 +464,7 @@ impl PyramidTask<'_> {
         Ok(true)
     }
 
-    /// Renews what groups above say of labels: a run before was perhaps killed when one had all of its levels, and only that
-    /// was missing.
+    /// Updates consolidated metadata for labels: an earlier run may have been killed just before that.
     async fn renew_labels(&self) -> Result<()> {
         let zarr = opened(self.store).await?;
         let image = find::image_at(&zarr, &self.group).await?;
@@ -476,7 +474,7 @@ impl PyramidTask<'_> {
         Ok(())
     }
 
-    /// The levels to be made; nothing is changed yet.
+    /// Plans the levels; changes nothing.
     async fn levels(&self, options: &PyramidOptions) -> Result<Levels> {
         let at = join(&self.group, &self.first);
         let base = hierarchy::open_array(self.store, &at, &options.context.share_of(4)).await?;
@@ -488,22 +486,22 @@ impl PyramidTask<'_> {
             let path = attributes::level_path(&self.first, i.saturating_add(1));
             let most = plan.step.iter().fold(1u64, |n, f| n.saturating_mul(*f));
             if most > kernel::MOST {
-                return Err(Error::usage(format!("{most} pixels are too many to become one")));
+                return Err(Error::usage(format!("a downsampling factor of {most} pixels is too large")));
             }
             let meta = self.level_meta(base.meta(), &plan.shape, options)?;
             let node = join(&self.group, &path);
-            // They are read, too, where levels are made of them.
+            // They are read, too, to build further levels.
             let context = &options.context.share_of(8);
             let array = Array::new(self.store.clone(), &node, meta, Mode::Tolerant, Vec::new(), context)?;
             stages.push(Stage::new(array, plan.clone()));
             made.push(Made { path, plan });
         }
-        // What cannot be made is refused before anything is changed.
+        // Check before anything is changed.
         can_become_one(method, &base.meta().data_type)?;
         Ok(Levels { base, stages, made, method })
     }
 
-    /// What the levels are made of: the largest level, and those of labels.
+    /// The sources of the levels: the largest level, and those of labels.
     async fn bases(&self, levels: &Levels, options: &PyramidOptions) -> Result<Vec<(String, NodeMeta)>> {
         let mut bases = vec![(levels.base.path().to_owned(), NodeMeta::Array(levels.base.meta().clone()))];
         if options.labels && matches!(self.attributes, GroupAttributes::There(_)) {
@@ -518,7 +516,7 @@ impl PyramidTask<'_> {
         Ok(bases)
     }
 
-    /// Makes the levels, and says so in the metadata if they are whole, and what they were `made_of` is as it was.
+    /// Builds the levels, and publishes them in the metadata if their sources, `made_of`, did not change.
     async fn make(
         &self,
         levels: &Levels,
@@ -531,7 +529,7 @@ impl PyramidTask<'_> {
         if let Some((source, was)) = made_of {
             source.unchanged(was).await?;
         }
-        // The place is still ours.
+        // Check that the journal is still ours.
         journal.write().await?;
         for stage in stages {
             let there = hierarchy::find(self.store, stage.array.path()).await?.is_some();
@@ -549,7 +547,7 @@ impl PyramidTask<'_> {
     /// Writes the levels into the metadata.
     async fn publish(&self, levels: &[Made], method: Option<(Method, Json)>) -> Result<()> {
         hierarchy::change_attributes(self.store, &self.group, |now| {
-            // What others changed meanwhile stays: names, colours, the size of pixels.
+            // Keep concurrent changes: names, colours, pixel sizes.
             let image = match attributes::which(now) {
                 Some(_) => now.clone(),
                 None => self.attributes.of_image(now, self.version),
@@ -562,7 +560,7 @@ impl PyramidTask<'_> {
     /// The metadata of a smaller level.
     fn level_meta(&self, base: &ArrayMeta, shape: &[u64], options: &PyramidOptions) -> Result<ArrayMeta> {
         let mut new = NewArray { shape: shape.to_vec(), ..NewArray::like(base)? };
-        // What an array's attributes say is about that array.
+        // An array's attributes describe that array only.
         new.attributes.clear();
         if base.format == Format::V3 {
             new.dimension_names = Some(self.axes.iter().map(|a| Some(a.name.clone())).collect());
@@ -598,7 +596,8 @@ impl PyramidTask<'_> {
         new.meta()
     }
 
-    /// The paths of levels that have to be deleted before these are made. Fails if there are some and they are to stay.
+    /// The paths of levels that have to be deleted before these are built. Fails if there are any and they must be
+    /// kept.
     async fn in_the_way(
         &self,
         levels: &Levels,
@@ -609,15 +608,15 @@ impl PyramidTask<'_> {
         if existing == Existing::Refuse && !places.smaller.is_empty() {
             let levels = places.smaller.len().saturating_add(1);
             return Err(Error::usage(format!("the image has {levels} levels already"))
-                .with_hint("overwrite", "makes them anew"));
+                .with_hint("overwrite", "rebuilds them"));
         }
         let mut replaced = Vec::new();
         let planned = levels.made.iter().map(|l| l.path.clone());
-        // Nobody names the levels of an unfinished pyramid but its journal, which anybody may have written.
+        // Only the journal lists the levels of an unfinished pyramid, and it is untrusted.
         let list = |json: Option<&Json>| json.and_then(Json::items).unwrap_or_default().to_vec();
         let begun = list(old.and_then(|o| o.get("plan")?.get("levels")));
         let begun = begun.iter().filter_map(|l| l.get("path")?.as_str());
-        // Those that it replaced are named by nobody else either.
+        // The same goes for the levels that it replaced.
         let cleared = list(old.and_then(|o| o.get("clear")));
         let unfinished = begun.chain(cleared.iter().filter_map(Json::as_str)).map(places::level);
         let unfinished: Vec<String> = unfinished.collect::<Result<_>>()?;
@@ -626,7 +625,7 @@ impl PyramidTask<'_> {
             let at = join(&self.group, &path);
             if existing == Existing::Refuse && places::is_taken(self.store, &at).await? {
                 return Err(Error::usage(format!(
-                    "something is at {path:?} already, where a level is to be"
+                    "{path:?}, where a level is to be written, already exists"
                 ))
                 .with_hint("overwrite", "replaces it"));
             }
@@ -644,7 +643,7 @@ impl PyramidTask<'_> {
     async fn clear(&self, paths: &Json) -> Result<()> {
         let places = LevelPaths::of(&self.attributes.image(self.version))?;
         if !places.smaller.is_empty() {
-            // Before they go, nobody is to look for them.
+            // Unlist them before they are deleted.
             self.publish(&[], None).await?;
         }
         for path in paths.items().unwrap_or_default().iter().filter_map(Json::as_str) {
@@ -657,7 +656,7 @@ impl PyramidTask<'_> {
     }
 }
 
-/// The place of the smaller levels.
+/// The location of the smaller levels.
 struct Smaller<'a> {
     task: &'a PyramidTask<'a>,
     levels: &'a Levels,
@@ -676,7 +675,7 @@ impl Ground for Smaller<'_> {
 }
 
 impl Levels {
-    /// As a journal has them.
+    /// As JSON for the journal.
     fn json(&self) -> Json {
         let level = |(made, stage): (&Made, &Stage)| {
             let mut level = Json::object();
@@ -697,10 +696,10 @@ impl Levels {
     }
 }
 
-/// How pixels of an array become one.
+/// The downsampling method for an array.
 fn method(meta: &ArrayMeta, is_label: bool, asked: Option<Method>) -> Method {
     match asked {
-        // There is nothing between true and false.
+        // Booleans have no mean.
         Some(Method::Mean | Method::Gaussian) | None if meta.data_type == DataType::Bool => Method::Mode,
         Some(method) => method,
         None if is_label => Method::Mode,

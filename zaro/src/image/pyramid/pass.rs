@@ -1,9 +1,9 @@
-//! One pass over a level, which makes one or several smaller ones.
+//! Runs one pass over a level, which builds one or several smaller ones.
 //!
-//! A job of the thread pool reads a cell of the level above and makes it smaller. The pixels go into the chunks of the first level they
-//! belong to; who adds a chunk's last pixels encodes it, puts it, makes it smaller and adds what comes out to the chunks of the next
-//! level, and so on. What goes to a remote store is put by a future afterwards. No job waits for another, and since cells come in an order that finishes what was begun, there are
-//! only a few chunks of each level in memory.
+//! A job of the thread pool reads a cell of the level above and downsamples it. The pixels go into chunks of the first
+//! level; the job that completes a chunk encodes it, puts it, downsamples it and adds the result to the chunks of the
+//! next level, and so on. Puts to a remote store are done by a future afterwards. No job waits for another, and the
+//! order of cells completes chunks early, so that only a few chunks of each level are in memory.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,10 +25,10 @@ use crate::num;
 use crate::store::StoreExt as _;
 use crate::task::{self, Gaps, Meter, Operation, Unit, lock};
 
-/// The most cells on their way from or to a remote store.
+/// The maximum number of cells in flight from or to a remote store.
 const REMOTE_CELLS: u64 = 24;
 
-/// Makes all levels.
+/// Builds all levels.
 pub(super) async fn run(
     base: &Array,
     stages: &[Stage],
@@ -75,7 +75,7 @@ pub(super) async fn run(
         });
         run_pass(&work, pass, &pass.order(stages)?, at_once, journal)
             .await
-            .map_err(|e| e.within(format_args!("making levels smaller than {:?}", above.shape())))?;
+            .map_err(|e| e.within(format_args!("building the levels below {:?}", above.shape())))?;
     }
     Ok(())
 }
@@ -84,14 +84,14 @@ fn bytes_of(array: &Array, shape: &[u64]) -> Result<u64> {
     Ok(num::product(shape)?.saturating_mul(num::u64_of(array.meta().data_type.size())))
 }
 
-/// A chunk whose pixels are coming.
+/// A chunk that is not complete yet.
 struct PendingChunk {
     bytes: BytesMut,
-    /// Pixels that are not there yet.
+    /// The number of missing pixels.
     left: u64,
 }
 
-/// A shard whose chunks are coming.
+/// A shard that is not complete yet.
 struct PendingShard {
     gathering: Arc<Gathering>,
     left: AtomicU64,
@@ -100,13 +100,13 @@ struct PendingShard {
 /// Which chunk or shard: of which level, and its index.
 type Place = (usize, Vec<u64>);
 
-/// What is put after the job that made it, since a thread of the pool does not wait for a server.
+/// A put that is done after the job, since threads of the pool must not wait for a server.
 enum Later {
     Chunk(Array, Selection, Bytes),
     Shard(Arc<Gathering>),
 }
 
-/// What the jobs share.
+/// The shared state of the jobs.
 struct PassWork {
     above: Array,
     stages: Vec<Stage>,
@@ -115,18 +115,18 @@ struct PassWork {
     size: usize,
     open: Mutex<HashMap<Place, Arc<Mutex<PendingChunk>>>>,
     shards: Mutex<HashMap<Place, Arc<PendingShard>>>,
-    /// Memory of chunks that are done.
+    /// Reusable buffers of finished chunks.
     spare: Mutex<Vec<BytesMut>>,
-    /// Memory that cells were read into.
+    /// Reusable buffers of cells.
     reads: Mutex<Vec<Vec<u8>>>,
     write: WriteOptions,
     read: ReadOptions,
     meter: Arc<Meter>,
 }
 
-/// Which cells are not done.
+/// The pending cells.
 struct Queue {
-    /// Cells of blocks that are under way.
+    /// The cells left per block in progress.
     left: HashMap<u64, usize>,
     blocks: Gaps,
 }
@@ -153,7 +153,7 @@ async fn run_pass(
     task::each(at_once, all, |(block, cell)| async move {
         work.read.task.check()?;
         journal.beat().await?;
-        // The last block may be shorter than others, and a cell outside of it.
+        // The last block may be shorter, and a cell outside of it.
         let (mut start, within) = blocks.place(block);
         let cell = cells.get(cell).map(Vec::as_slice).unwrap_or_default();
         if cell.iter().zip(&within).all(|(c, n)| c < n) {
@@ -179,7 +179,7 @@ async fn run_pass(
 }
 
 impl PassWork {
-    /// Reads what becomes the part `made` of the first level, and makes it.
+    /// Reads the source of the region `made` of the first level, and builds it.
     async fn cell(self: &Arc<Self>, made: LevelRegion) -> Result<()> {
         let Some(stage) = self.stages.first() else { return Ok(()) };
         let (step, shape) = (&stage.plan.step, self.above.shape());
@@ -231,7 +231,7 @@ impl PassWork {
         Ok(())
     }
 
-    /// Makes pixels that were read smaller, and adds them to the first level.
+    /// Downsamples pixels that were read, and adds them to the first level.
     fn reduce(
         &self,
         read: &[u8],
@@ -253,19 +253,19 @@ impl PassWork {
         self.add(0, &made, out.freeze(), later)
     }
 
-    /// Memory of so many bytes, whatever is in it.
+    /// A buffer of `bytes` bytes with arbitrary content.
     fn room(&self, bytes: usize) -> BytesMut {
         let mut room = lock(&self.spare).pop().unwrap_or_default();
         room.resize(bytes, 0);
         room
     }
 
-    /// Keeps the memory of pixels for others, if nobody holds them any more.
+    /// Returns a buffer for reuse, if it is no longer shared.
     fn give_back(&self, pixels: Bytes) {
         lock(&self.spare).extend(pixels.try_into_mut().ok());
     }
 
-    /// Adds pixels to the chunks of a level that they belong to.
+    /// Adds pixels to their chunks of a level.
     fn add(&self, level: usize, part: &LevelRegion, pixels: Bytes, later: &mut Vec<Later>) -> Result<()> {
         let Some(stage) = self.stages.get(level) else { return Ok(()) };
         let (firsts, counts) = stage.touched(&part.start, &part.count);
@@ -276,7 +276,7 @@ impl PassWork {
             let start: Vec<u64> = index.iter().zip(&stage.unit).map(|(i, n)| i.saturating_mul(*n)).collect();
             let chunk = LevelRegion { count: stage.clipped(&start, &stage.unit), start };
             if *chunk.start == *part.start && *chunk.count == *part.count {
-                // All of it at once.
+                // The whole chunk at once.
                 self.put(level, &index, &chunk, &pixels, later)?;
                 continue;
             }
@@ -306,7 +306,7 @@ impl PassWork {
         Ok(())
     }
 
-    /// Puts a whole chunk, and makes it smaller.
+    /// Puts a complete chunk, and downsamples it.
     fn put(
         &self,
         level: usize,
@@ -350,7 +350,7 @@ impl PassWork {
         self.add(next, &made, out.freeze(), later)
     }
 
-    /// Adds a chunk to its shard, and puts the shard if it is the last.
+    /// Adds a chunk to its shard, and puts the shard if it is complete.
     fn gather(
         &self,
         level: usize,
@@ -389,7 +389,7 @@ impl PassWork {
     }
 }
 
-/// Copies the pixels of `part` that lie in `chunk` to their place there, and says how many there are.
+/// Copies the pixels of `part` that are in `chunk` to their place, and returns their number.
 fn place_part(
     pixels: &[u8],
     part: &LevelRegion,

@@ -1,5 +1,5 @@
-//! Which arrays of an image a pyramid may take away. The paths are a stranger's words: a level called `""`, `0/c` or
-//! `/0` beside `0` would take the pixels themselves away. They are looked at before anything is deleted.
+//! Decides which arrays of an image a pyramid may delete. The paths are untrusted: deleting a level called `""`, `0/c`
+//! or `/0` beside `0` would delete the pixels themselves. They are checked before anything is deleted.
 
 use futures::TryStreamExt as _;
 
@@ -12,23 +12,22 @@ use crate::meta::{Json, NodeMeta};
 use crate::store::SharedStore;
 use crate::store::StoreExt as _;
 
-/// Folders of an image that hold other things than its levels.
+/// Children of an image that are not levels.
 const OTHERS: [&str; 3] = ["labels", "masks", "OME"];
 
-/// The arrays that the metadata of an image name, by their paths from the image's group.
+/// The levels in the metadata of an image, by their paths from the image's group.
 #[derive(Debug)]
 pub(super) struct LevelPaths {
     /// The largest level.
     pub(super) first: String,
     /// The smaller levels, which a new pyramid replaces.
     pub(super) smaller: Vec<String>,
-    /// The levels of other pyramids of the image.
+    /// The levels of other multiscales of the image.
     others: Vec<String>,
 }
 
 impl LevelPaths {
-    /// Those of the image with these attributes. An error if a smaller level is, holds or lies in something that has to
-    /// stay.
+    /// The levels of the image with these attributes. An error if a smaller level overlaps something that must be kept.
     pub(super) fn of(attributes: &Json) -> Result<Self> {
         let which = attributes::which(attributes);
         let all = version::ome(attributes).list("multiscales");
@@ -52,30 +51,30 @@ impl LevelPaths {
         Ok(places)
     }
 
-    /// An error if an array at `path` would be, hold or lie in something of the image that has to stay.
+    /// An error if an array at `path` would overlap something of the image that must be kept.
     pub(super) fn check(&self, path: &str) -> Result<()> {
         if overlap(path, &self.first) {
             return Err(collision(path, &format!("the largest level, {:?}", self.first)));
         }
         if let Some(other) = self.others.iter().find(|other| overlap(path, other)) {
-            return Err(collision(path, &format!("{other:?}, a level of another pyramid of this image")));
+            return Err(collision(path, &format!("{other:?}, a level of another multiscale of this image")));
         }
         if let Some(other) = OTHERS.into_iter().find(|other| overlap(path, other)) {
-            return Err(collision(path, &format!("{other:?}, which holds other things than levels")));
+            return Err(collision(path, &format!("{other:?}, which is not for levels")));
         }
         Ok(())
     }
 }
 
-/// The normal form of the path of a level.
+/// Normalizes the path of a level.
 pub(super) fn level(path: &str) -> Result<String> {
     match normal(path) {
         Ok(plain) if !plain.is_empty() => Ok(plain),
-        _ => Err(invalid!("{path:?} cannot be the path of a level: it names no array in the image")),
+        _ => Err(invalid!("{path:?} cannot be the path of a level: it is not below the image")),
     }
 }
 
-/// Whether one is the other, or lies in it.
+/// Whether one path equals or contains the other.
 fn overlap(a: &str, b: &str) -> bool {
     let within = |inner: &str, outer: &str| {
         inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -85,7 +84,7 @@ fn overlap(a: &str, b: &str) -> bool {
 
 fn collision(path: &str, other: &str) -> Error {
     invalid!(
-        "the level {path:?} would be the same as, hold, or lie in {other}; nothing was changed, \
+        "the level {path:?} is the same as {other}, or nested with it; nothing was changed, \
          correct the paths in the metadata first"
     )
 }
@@ -96,7 +95,7 @@ pub(super) async fn is_taken(store: &SharedStore, path: &str) -> Result<bool> {
     Ok(!(listed.objects.is_empty() && listed.prefixes.is_empty()))
 }
 
-/// Whether an array is at `path` of the store, or what is left of one; an error if it is something else.
+/// Whether an array, or the remains of one, is at `path` of the store; an error if it is something else.
 pub(super) async fn is_array(store: &SharedStore, group: &str, path: &str) -> Result<bool> {
     let at = join(group, path);
     let listed = store.list(&at).await?;
@@ -109,20 +108,20 @@ pub(super) async fn is_array(store: &SharedStore, group: &str, path: &str) -> Re
     };
     if foreign {
         return Err(usage!(
-            "what is at {path:?}, where a level is to be, is not an array; move or delete it yourself"
+            "{path:?}, where a level is to be written, exists and is not an array; move or delete it first"
         ));
     }
     Ok(true)
 }
 
-/// Whether nothing lies below `path` but what an array without its document has.
+/// Whether there are only chunks below `path`, as of an array without its document.
 async fn only_chunks(store: &SharedStore, path: &str) -> Result<bool> {
     let numbers =
         |name: &str| name.split('.').all(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
     let chunk = |name: &str| name == "c" || numbers(name.strip_prefix("c.").unwrap_or(name));
     let of_chunk = |key: &str| {
         let below = key.strip_prefix(path).unwrap_or(key).trim_start_matches('/');
-        // The attributes of an array of V2 are put before what makes it one.
+        // The attributes of a V2 array are put before `.zarray`.
         below == ".zattrs" || below.split('/').all(|name| name.starts_with(".zaro-") || chunk(name))
     };
     let mut keys = store.keys(path);

@@ -1,24 +1,24 @@
-//! Which levels there will be: their shapes and factors.
+//! Plans the levels of a pyramid: their shapes and factors.
 
 use crate::error::{Error, Result, usage};
 use crate::image::model::{Axis, AxisKind};
 
-/// Smaller levels are made until the picture is no longer than this, if nobody says how many.
+/// By default, levels are added until y and x are at most this long.
 const SMALL_ENOUGH: u64 = 256;
 
-/// No pyramid has more levels: 2^64 pixels become one long before.
+/// The maximum number of levels: 2^64 pixels are reduced to one long before.
 const MOST_LEVELS: usize = 64;
 
-/// How much smaller each level is than the one above it.
+/// Downsampling factors from level to level.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Factors {
-    /// By this much along the last two axes in space, y and x.
+    /// This factor along the last two spatial axes, y and x.
     Plane(u64),
-    /// By so much along the last axes in space, in their order: `z, y, x`, or `y, x`.
+    /// One factor per spatial axis, for the last ones, in order: `z, y, x`, or `y, x`.
     Space(Vec<u64>),
-    /// By so much along axes of these names; along the others not at all.
+    /// Factors by axis name; 1 for the others.
     Named(Vec<(String, u64)>),
-    /// Just these levels, one after the other: see [`LevelPlan`].
+    /// Exactly these levels.
     Levels(Vec<LevelPlan>),
 }
 
@@ -33,17 +33,17 @@ impl Default for Factors {
 pub struct LevelPlan {
     /// Its shape.
     pub shape: Vec<u64>,
-    /// How many pixels of the level above become one, along each axis. The level's size is that of the one above divided by
-    /// it, rounded down: what remains at the far end is dropped. (Rounded up, the last pixel is made of what remains.)
+    /// The factor from the level above, along each axis. The level's size is that of the one above divided by it,
+    /// rounded down: the remainder at the far end is dropped. (If it is rounded up, the last pixel is computed from the
+    /// remainder.)
     pub step: Vec<u64>,
-    /// The same, of the largest level.
+    /// The factor from the largest level.
     pub factors: Vec<u64>,
 }
 
 /// The smaller levels of an image of this shape: `levels` in all with the largest, or until y and x are at most 256 long.
 ///
-/// Only axes in space become smaller; if nothing else is asked for, only the last two. An axis that is shorter than
-/// its factor stays as it is.
+/// Only spatial axes are downsampled; by default only the last two. An axis shorter than its factor is kept.
 pub fn plan(
     shape: &[u64],
     axes: &[Axis],
@@ -51,17 +51,17 @@ pub fn plan(
     levels: Option<usize>,
 ) -> Result<Vec<LevelPlan>> {
     if axes.len() != shape.len() {
-        return Err(usage!("{} axes are named, the array has {} dimensions", axes.len(), shape.len()));
+        return Err(usage!("{} axes are given, but the array has {} dimensions", axes.len(), shape.len()));
     }
     let wanted = match factors {
         Factors::Levels(given) => return checked(shape, given),
         other => along(axes, other)?,
     };
     if let Some(0) = levels {
-        return Err(Error::usage("there is at least one level: the largest, which is there already"));
+        return Err(Error::usage("there must be at least one level, the existing largest one"));
     }
     if levels.is_some_and(|n| n > MOST_LEVELS) {
-        return Err(usage!("there cannot be more than {MOST_LEVELS} levels"));
+        return Err(usage!("a pyramid can have at most {MOST_LEVELS} levels"));
     }
     let large = |shape: &[u64]| {
         let mut sides = shape.iter().zip(&wanted).zip(axes);
@@ -81,7 +81,7 @@ pub fn plan(
         if step.iter().all(|f| *f == 1) {
             return match levels {
                 Some(n) => Err(usage!(
-                    "{n} levels are asked for, but the image {shape:?} has only {}; then nothing becomes smaller",
+                    "{n} levels requested, but the image {shape:?} can have only {} before nothing becomes smaller",
                     all.len().saturating_add(1)
                 )),
                 None => Ok(all),
@@ -95,8 +95,8 @@ pub fn plan(
     }
 }
 
-/// The levels of labels of this shape that follow those of an image, whose shapes these are, the largest first: as many, and
-/// of the same sizes, but that where the labels have but one position they keep it.
+/// The levels of labels of this shape that follow those of an image, given by their shapes, the largest first: as many,
+/// and of the same shapes, except that an axis of length 1 stays so.
 #[must_use]
 pub fn follow(shape: &[u64], image: &[Vec<u64>]) -> Vec<LevelPlan> {
     let mut above = (shape.to_vec(), vec![1u64; shape.len()]);
@@ -116,7 +116,7 @@ pub fn follow(shape: &[u64], image: &[Vec<u64>]) -> Vec<LevelPlan> {
     all
 }
 
-/// By how much `n` pixels have to become fewer to be `wanted`, and how many they are then.
+/// The factor that reduces `n` pixels to `wanted`, and the resulting number.
 fn smaller(n: u64, wanted: u64) -> (u64, u64) {
     if n <= 1 || wanted >= n || wanted == 0 {
         return (1, n);
@@ -138,7 +138,7 @@ fn along(axes: &[Axis], factors: &Factors) -> Result<Vec<u64>> {
     let mut all = vec![1u64; axes.len()];
     let mut set = |d: usize, f: u64| -> Result<()> {
         if f == 0 || f > 1 << 16 {
-            return Err(usage!("levels cannot become smaller by a factor of {f}"));
+            return Err(usage!("invalid downsampling factor {f}"));
         }
         if let Some(slot) = all.get_mut(d) {
             *slot = f;
@@ -148,7 +148,7 @@ fn along(axes: &[Axis], factors: &Factors) -> Result<Vec<u64>> {
     match factors {
         Factors::Plane(f) => {
             if space.len() < 2 {
-                return Err(Error::usage("an image needs two axes in space, such as y and x"));
+                return Err(Error::usage("an image needs two spatial axes, such as y and x"));
             }
             for d in space.iter().rev().take(2) {
                 set(*d, *f)?;
@@ -157,7 +157,7 @@ fn along(axes: &[Axis], factors: &Factors) -> Result<Vec<u64>> {
         Factors::Space(list) => {
             if list.len() > space.len() {
                 return Err(usage!(
-                    "{} factors are given, but there are {} axes in space; others do not become smaller",
+                    "{} factors are given, but there are {} spatial axes; only these can be downsampled",
                     list.len(),
                     space.len()
                 ));
@@ -170,7 +170,7 @@ fn along(axes: &[Axis], factors: &Factors) -> Result<Vec<u64>> {
             for (name, f) in list {
                 let found = axes.iter().position(|a| a.name.eq_ignore_ascii_case(name));
                 let Some(d) = found.filter(|d| space.contains(d)) else {
-                    return Err(usage!("there is no axis {name:?} in space"));
+                    return Err(usage!("no spatial axis {name:?}"));
                 };
                 set(d, *f)?;
             }
@@ -178,12 +178,12 @@ fn along(axes: &[Axis], factors: &Factors) -> Result<Vec<u64>> {
         Factors::Levels(_) => {}
     }
     if all.iter().all(|f| *f == 1) {
-        return Err(Error::usage("no axis becomes smaller: give a factor of 2 or more"));
+        return Err(Error::usage("no axis is downsampled: give a factor of 2 or more"));
     }
     Ok(all)
 }
 
-/// Levels that somebody else has planned.
+/// Checks levels that were given explicitly.
 fn checked(shape: &[u64], given: &[LevelPlan]) -> Result<Vec<LevelPlan>> {
     let mut above = shape.to_vec();
     for level in given {
@@ -197,7 +197,7 @@ fn checked(shape: &[u64], given: &[LevelPlan]) -> Result<Vec<LevelPlan>> {
             });
         if !fits {
             return Err(usage!(
-                "a level of shape {:?} is not the level {above:?} made smaller by {:?}",
+                "a level of shape {:?} is not the level {above:?} downsampled by {:?}",
                 level.shape,
                 level.step
             ));

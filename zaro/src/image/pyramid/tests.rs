@@ -1,4 +1,4 @@
-//! Tests of the whole: vectors of others, and every way of cutting against a plain loop.
+//! End-to-end tests: vectors from other programs, and every division into passes against a plain loop.
 #![allow(clippy::as_conversions, reason = "small numbers of the tests' own")]
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Which pixels of which level a picture is made of.
+//! Maps the pixels of a picture to pixels of a level.
 
 use std::ops::Range;
 
@@ -7,25 +7,25 @@ use crate::image::render::settings::{Region, Size};
 use crate::num;
 use crate::num::f64_of_u64 as real;
 
-/// How the pixels of a picture lie in those of a level, along one axis. Whole numbers, so that nothing is lost.
+/// The mapping of picture pixels to level pixels along one axis. In integers, so that it is exact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct AxisSpan {
-    /// A pixel of the level.
+    /// The length of a pixel of the level.
     unit: u128,
-    /// Where the picture begins, in the measure of `unit`.
+    /// The start of the picture, in the same measure.
     start: u128,
-    /// How much of the level a pixel of the picture covers.
+    /// The length of a pixel of the picture.
     step: u128,
     pub(super) count: usize,
     extent: u64,
 }
 
-/// The pixels of a level that one pixel of a picture is made of.
+/// The pixels of a level that contribute to one pixel of the picture.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Tap {
     /// The first.
     pub(super) first: u64,
-    /// How much each counts.
+    /// Their weights.
     pub(super) weights: Vec<f64>,
 }
 
@@ -35,32 +35,33 @@ impl AxisSpan {
         self.step == self.unit && self.start.is_multiple_of(self.unit)
     }
 
-    /// Whether no pixel of the picture is made of several.
+    /// Whether no pixel of the picture depends on several of the level.
     pub(super) fn is_single(&self) -> bool {
         self.is_exact() || self.step < self.unit
     }
 
-    /// These pixels of the picture only.
+    /// Restricts it to these pixels of the picture.
     pub(super) fn part(&self, pixels: Range<usize>) -> Self {
         Self { start: self.edge(pixels.start), count: pixels.len(), ..*self }
     }
 
-    /// Where pixel `i` of the picture begins.
+    /// The start of pixel `i` of the picture.
     fn edge(&self, i: usize) -> u128 {
         self.start.saturating_add(u128::from(num::u64_of(i)).saturating_mul(self.step))
     }
 
-    /// The last pixel of the level, or the one at `position`.
+    /// The pixel of the level at `position`, at most the last.
     fn pixel(&self, position: u128) -> u64 {
         u64::try_from(position / self.unit).unwrap_or(u64::MAX).min(self.extent.saturating_sub(1))
     }
 
-    /// The pixel of the level that is nearest to the middle of pixel `i` of the picture.
+    /// The pixel of the level nearest to the centre of pixel `i` of the picture.
     pub(super) fn nearest(&self, i: usize) -> u64 {
         self.pixel(self.edge(i).saturating_add(self.step / 2))
     }
 
-    /// What pixel `i` of the picture is made of: the mean of all it covers, or the nearest if it covers less than one.
+    /// The contributions to pixel `i` of the picture: the mean of all it covers, or the nearest if it covers less than
+    /// one.
     pub(super) fn tap(&self, i: usize) -> Tap {
         if self.is_single() {
             return Tap { first: self.nearest(i), weights: vec![1.0] };
@@ -81,7 +82,7 @@ impl AxisSpan {
         Tap { first, weights }
     }
 
-    /// The middle of pixel `i` of the picture, as a share of the whole level.
+    /// The centre of pixel `i` of the picture, as a fraction of the level.
     pub(super) fn middle(&self, i: usize) -> f64 {
         let twice = self.edge(i).saturating_mul(2).saturating_add(self.step);
         ratio(twice, self.unit.saturating_mul(2)) / real(self.extent.max(1))
@@ -93,10 +94,10 @@ fn ratio(a: u128, b: u128) -> f64 {
     a as f64 / b as f64
 }
 
-/// A picture's place in a level.
+/// The position of a picture in a level.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct PictureFrame {
-    /// The level, by its place in the list.
+    /// The index of the level.
     pub(super) level: usize,
     pub(super) x: AxisSpan,
     pub(super) y: AxisSpan,
@@ -106,7 +107,7 @@ pub(super) struct PictureFrame {
 pub(super) type Extent = (u64, u64);
 
 impl PictureFrame {
-    /// Chooses the level and the pixels. `levels` are their extents, the largest first.
+    /// Chooses the level and pixels. `levels` are their extents, the largest first.
     pub(super) fn new(
         levels: &[Extent],
         region: Option<Region>,
@@ -114,13 +115,13 @@ impl PictureFrame {
         level: Option<usize>,
     ) -> Result<Self> {
         let Some(&(width, height)) = levels.first().filter(|(w, h)| *w > 0 && *h > 0) else {
-            return Err(Error::usage("there is nothing to draw: the image has no pixels"));
+            return Err(Error::usage("nothing to render: the image has no pixels"));
         };
         let region = region.unwrap_or(Region { x: 0, y: 0, width, height });
         let (x, y) = (clip(region.x, region.width, width), clip(region.y, region.height, height));
         let (Some(x), Some(y)) = (x, y) else {
             return Err(usage!(
-                "the part at {},{} lies beyond the image, which is {width} x {height}",
+                "the region at {},{} is outside the image, which is {width} x {height}",
                 region.x,
                 region.y
             ));
@@ -151,7 +152,7 @@ impl PictureFrame {
             }
         };
         let Some(&(level_width, level_height)) = levels.get(chosen) else {
-            return Err(usage!("there is no level {chosen}; the image has {}, from 0", levels.len()));
+            return Err(usage!("no level {chosen}; the image has {}, from 0", levels.len()));
         };
         if level_width == 0 || level_height == 0 {
             return Err(invalid!("level {chosen} has no pixels"));
@@ -165,7 +166,7 @@ impl PictureFrame {
     }
 }
 
-/// Start and length of a part, cut off where the whole ends; `None` if nothing is left.
+/// Start and length of a part, clipped to `extent`; `None` if nothing is left.
 fn clip(start: u64, length: u64, extent: u64) -> Option<(u64, u64)> {
     let left = extent.checked_sub(start).filter(|n| *n > 0)?;
     Some((start, length.min(left)))
@@ -176,7 +177,7 @@ fn span((start, length): (u64, u64), whole: u64, extent: u64, out: Option<u64>) 
     let whole = u128::from(whole.max(1));
     let narrow = |n: u128| u64::try_from(n).unwrap_or(u64::MAX);
     Ok(match out {
-        // All pixels of the level of which the part holds something.
+        // All pixels of the level that the part touches.
         None => {
             let first = narrow(scaled(start) / whole);
             let end = narrow(scaled(start.saturating_add(length)).div_ceil(whole)).min(extent);
@@ -186,7 +187,7 @@ fn span((start, length): (u64, u64), whole: u64, extent: u64, out: Option<u64>) 
         Some(out) => {
             let (unit, start) = (whole.saturating_mul(out.into()), scaled(start).saturating_mul(out.into()));
             let step = scaled(length);
-            // Small numbers are exact as weights, too.
+            // Small integers are exact as weights.
             let common = divisor(divisor(unit, step), start).max(1);
             let count = num::usize_of(out)?;
             AxisSpan { unit: unit / common, start: start / common, step: step / common, count, extent }

@@ -1,4 +1,4 @@
-//! How an image looks: what its `omero` says, what was asked for instead, and good guesses for the rest.
+//! Resolves the look of an image: requested settings, its `omero`, and guesses for the rest.
 
 use crate::array::Array;
 use crate::error::{Result, usage};
@@ -12,20 +12,20 @@ use crate::image::render::source::{Axes, LevelStack, PixelBlock, PixelPick, Want
 use crate::meta::DataType;
 use crate::num;
 
-/// The most pixels that a window is guessed from.
+/// The maximum number of pixels from which a window is guessed.
 const MOST_SAMPLES: u64 = 4 << 20;
-/// The sides of the part that is looked at if everything would be too much.
+/// The sides of the part that is sampled if the whole would be too much.
 const MIDDLE: u64 = 2048;
-/// The share of pixels that may be darker than a guessed window, and brighter.
+/// The share of pixels that may be below a guessed window, and above.
 const BEYOND: f64 = 0.002;
-/// `uint8` is drawn as it is if something in it is at least this bright.
+/// `uint8` is rendered without scaling if some pixel is at least this bright.
 const VISIBLE: f64 = 32.0;
-/// The most channels that are drawn if nothing says which.
+/// The maximum number of channels rendered by default.
 const MOST_ACTIVE: usize = 6;
-/// The most channels whose sum is sure to be right.
+/// The maximum number of channels whose sum cannot overflow.
 const MOST_CHANNELS: usize = 256;
 
-/// How one channel is drawn.
+/// The look of one channel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChannelLook {
     /// Its number, from 0.
@@ -34,29 +34,29 @@ pub struct ChannelLook {
     pub label: Option<String>,
     /// Red, green, blue.
     pub color: [u8; 3],
-    /// Intensities to grey values.
+    /// The mapping of intensities to grey values.
     pub curve: Curve,
-    /// Whether nothing said which intensities to tell apart.
+    /// Whether the window was guessed.
     pub guessed: bool,
 }
 
-/// How an image is drawn.
+/// The look of an image.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Look {
-    /// The channels that are drawn, in order.
+    /// The rendered channels, in order.
     pub channels: Vec<ChannelLook>,
-    /// How they become one picture.
+    /// How channels are combined.
     pub model: ColorModel,
     /// The default plane.
     pub z: u64,
-    /// The default point in time.
+    /// The default time point.
     pub t: u64,
-    /// How planes become one, if the image says that they should.
+    /// The default projection of planes, if the image has one.
     pub projection: Option<Projection>,
 }
 
 impl Look {
-    /// That of an image.
+    /// Resolves the look of an image.
     pub(super) async fn of(pyramid: &LevelStack, omero: Option<&Omero>, settings: &Settings) -> Result<Self> {
         let (axes, first) = (&pyramid.axes, pyramid.first()?);
         let (depth, times) = (Axes::extent(first, axes.z), Axes::extent(first, axes.t));
@@ -66,10 +66,10 @@ impl Look {
         let t = said.default_t.unwrap_or(0).min(times.saturating_sub(1));
         let chosen = chosen(&settings.channels, &said.channels, count)?;
         let model = settings.model.or(said.model).unwrap_or_default();
-        // Grey is the first one alone.
+        // Greyscale renders only the first one.
         let drawn = if model == ColorModel::Greyscale { 1 } else { chosen.len() };
         if drawn > MOST_CHANNELS {
-            return Err(usage!("at most {MOST_CHANNELS} channels can be drawn at once, not {drawn}"));
+            return Err(usage!("at most {MOST_CHANNELS} channels can be rendered together, not {drawn}"));
         }
         let mut channels = Vec::new();
         for (index, own) in chosen.into_iter().take(drawn) {
@@ -105,7 +105,7 @@ impl Look {
 }
 
 impl Look {
-    /// That of an image of which no channel is drawn.
+    /// The look of an image without rendered channels.
     pub(super) fn nothing(pyramid: &LevelStack, omero: Option<&Omero>) -> Result<Self> {
         let depth = Axes::extent(pyramid.first()?, pyramid.axes.z);
         let z = omero.and_then(|o| o.default_z).filter(|z| *z < depth).unwrap_or(depth / 2);
@@ -113,12 +113,12 @@ impl Look {
         Ok(Self { channels: Vec::new(), model: ColorModel::Color, z, t, projection: None })
     }
 
-    /// Whether nothing said of some channel which intensities to tell apart.
+    /// Whether the window of some channel was guessed.
     pub(super) fn is_guessed(&self) -> bool {
         self.channels.iter().any(|c| c.guessed)
     }
 
-    /// Guessed windows so wide that they hold those of `other`, too.
+    /// Extends guessed windows to include those of `other`.
     pub(super) fn widen(&mut self, other: &Self) {
         for channel in self.channels.iter_mut().filter(|c| c.guessed) {
             if let Some(other) = other.channels.iter().find(|c| c.index == channel.index && c.guessed) {
@@ -128,7 +128,7 @@ impl Look {
         }
     }
 
-    /// This one, for another image, which may have fewer channels.
+    /// Adapts the look to another image, which may have fewer channels.
     pub(super) fn for_another(&self, pyramid: &LevelStack) -> Result<Self> {
         let count = Axes::extent(pyramid.first()?, pyramid.axes.c);
         let channels = self.channels.iter().filter(|c| c.index < count).cloned().collect();
@@ -136,7 +136,7 @@ impl Look {
     }
 }
 
-/// The numbers of the channels that are drawn, with what is asked of each.
+/// The numbers of the rendered channels, with the settings of each.
 fn chosen(asked: &[ChannelSetting], said: &[Channel], count: usize) -> Result<Vec<(usize, ChannelSetting)>> {
     if asked.is_empty() {
         let active: Vec<usize> = if said.is_empty() {
@@ -150,7 +150,7 @@ fn chosen(asked: &[ChannelSetting], said: &[Channel], count: usize) -> Result<Ve
     for one in asked {
         let index = index_of(&one.channel, said, count)?;
         match all.iter_mut().find(|(i, _)| *i == index) {
-            // Said twice, such as in a list and alone: together.
+            // Given twice, such as in a list and alone: merge the settings.
             Some((_, before)) => {
                 before.color = one.color.or(before.color);
                 before.window = one.window.or(before.window);
@@ -182,17 +182,17 @@ fn index_of(text: &str, said: &[Channel], count: usize) -> Result<usize> {
                 })
                 .collect();
             let more = if count > 20 { ", ..." } else { "" };
-            usage!("there is no channel {text:?}; the image has {}{more}", known.join(", "))
+            usage!("no channel {text:?}; the image has {}{more}", known.join(", "))
         })
 }
 
-/// The colour of a channel that has none.
+/// The default colour of a channel.
 pub(crate) fn default_color(index: usize, count: usize) -> [u8; 3] {
     let colors = default_colors(count);
     colors.get(index % colors.len()).copied().unwrap_or([255; 3])
 }
 
-/// Colours that can be told apart, for so many channels; after the last they begin anew.
+/// Distinct colours for `count` channels; after the last they repeat.
 pub(crate) fn default_colors(count: usize) -> &'static [[u8; 3]] {
     static ALL: [[u8; 3]; 6] =
         [[0, 255, 255], [255, 255, 0], [255, 0, 255], [255, 0, 0], [0, 255, 0], [0, 0, 255]];
@@ -204,8 +204,8 @@ pub(crate) fn default_colors(count: usize) -> &'static [[u8; 3]] {
     }
 }
 
-/// The window of a channel: what is said if that makes sense, the whole range of the type if it does not, a guess where
-/// nothing is said; and whether it is one.
+/// The window of a channel, and whether it was guessed: the stated one if it is valid, the range of the type if it is
+/// invalid, and a guess if there is none.
 async fn window(pyramid: &LevelStack, channel: u64, t: u64, said: Window) -> Result<((f64, f64), bool)> {
     let range = SampleKind::of(&pyramid.first()?.meta().data_type)?.range();
     if let (Some(start), Some(end)) = (said.start, said.end) {
@@ -222,8 +222,8 @@ async fn window(pyramid: &LevelStack, channel: u64, t: u64, said: Window) -> Res
     Ok((if start <= end { (start, end) } else { guessed }, true))
 }
 
-/// Windows in which most of each channel can be seen: `start` and `end` leave a few of the darkest and brightest pixels
-/// of the smallest level out. `min` and `max` are left alone.
+/// Windows that cover most of each channel: `start` and `end` exclude a few of the darkest and brightest pixels of the
+/// smallest level. `min` and `max` are not set.
 pub async fn windows(zarr: &Zarr, image: &Image, multiscale: Option<&str>) -> Result<Vec<Window>> {
     let multiscale = image.multiscale(multiscale)?;
     let pyramid = LevelStack::open(zarr, &image.levels(multiscale), &multiscale.axes).await?;
@@ -236,7 +236,7 @@ pub async fn windows(zarr: &Zarr, image: &Image, multiscale: Option<&str>) -> Re
     Ok(all)
 }
 
-/// A window in which most of a channel can be seen, from its smallest level.
+/// A window that covers most of a channel, from its smallest level.
 async fn guess(pyramid: &LevelStack, channel: u64, t: u64) -> Result<(f64, f64)> {
     let array = pyramid.last()?;
     let kind = SampleKind::of(&array.meta().data_type)?;
@@ -253,7 +253,7 @@ async fn guess(pyramid: &LevelStack, channel: u64, t: u64) -> Result<(f64, f64)>
     let mut at = |i: usize| *values.select_nth_unstable_by(i.min(last), f64::total_cmp).1;
     let (least, most) = (at(0), at(last));
     let (low, high) = (at(beyond), at(last - beyond));
-    // Three channels of bytes are red, green and blue, and keep their balance.
+    // Three uint8 channels are RGB, and keep their colour balance.
     let is_rgb = Axes::extent(array, pyramid.axes.c) == 3;
     Ok(if kind.is(&DataType::UINT8) && (most >= VISIBLE || is_rgb) {
         (0.0, 255.0)
@@ -262,12 +262,13 @@ async fn guess(pyramid: &LevelStack, channel: u64, t: u64) -> Result<(f64, f64)>
     } else if least < most {
         (least, most)
     } else {
-        // One value everywhere: black if it is nothing, bright if it is something.
+        // One value everywhere: black if it is zero, bright otherwise.
         (least.min(0.0), if least > 0.0 { least } else { least.min(0.0) + 1.0 })
     })
 }
 
-/// The pixels of a channel, evenly spaced ones if there are too many, or those in the middle if all would take too long.
+/// Samples the pixels of a channel: evenly spaced if there are too many, or from the centre if reading all would take
+/// too long.
 async fn samples(array: &Array, axes: &Axes, channel: u64, t: u64) -> Result<Vec<f64>> {
     let side = |axis: Option<usize>| Axes::extent(array, axis).max(1);
     let (depth, height, width) = (side(axes.z), side(Some(axes.y)), side(Some(axes.x)));

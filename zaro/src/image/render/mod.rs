@@ -1,13 +1,13 @@
-//! Pictures of images, as OMERO draws them, on the CPU.
+//! Renders images, wells and plates to pictures on the CPU, like OMERO.
 //!
-//! * [`render_to`] draws what is at a path of a Zarr: an image, a well, a plate, the planes of a stack side by side; row
-//!   by row, for files, so that the picture is never in memory as a whole.
-//! * [`Renderer`] is one image, opened once and drawn part by part: what a server of tiles needs.
+//! * [`render_to`] renders the object at a path of a Zarr: an image, a well, a plate, or the planes of a stack side by
+//!   side; row by row, so that the picture is never in memory as a whole.
+//! * [`Renderer`] is one image, opened once and rendered part by part, as for a tile server.
 //!
-//! [`Settings`] say how to draw and [`View`] says what; what they leave open, the image's `omero` says, and where that is
-//! silent too, there are guesses: windows from the pixels, colours by the number of channels. Smaller pictures are made of
-//! the smallest level that is large enough, whose raw pixels are averaged before anything else. The same request always
-//! gives the same bytes.
+//! [`Settings`] say how to render and [`View`] which part. Defaults come from the image's `omero`, or else are guessed:
+//! windows from the pixels, colours by the number of channels. Smaller pictures are rendered from the smallest level
+//! that is large enough, whose raw pixels are averaged before anything else. The same request always gives the same
+//! bytes.
 
 mod frame;
 mod look;
@@ -41,11 +41,11 @@ use paint::{ChannelPlanes, Fit, Projected};
 use samples::SampleKind;
 use source::{Axes, LevelStack, PixelBlock, PixelPick, WantedPixels, scaled, scaled_range};
 
-/// An image that is ready to be drawn.
+/// An image opened for rendering.
 #[derive(Debug, Clone)]
 pub struct Renderer {
     pyramid: LevelStack,
-    /// Where the largest level lies.
+    /// The pixel grid of the largest level.
     grid: Option<PixelGrid>,
     look: Look,
     overlays: Vec<Overlay>,
@@ -53,12 +53,12 @@ pub struct Renderer {
 }
 
 impl Renderer {
-    /// Opens an image. Windows that nothing is said of are guessed here, once, from the smallest level.
+    /// Opens an image. Unspecified windows are guessed here, once, from the smallest level.
     pub async fn open(zarr: &Zarr, image: &Image, settings: &Settings) -> Result<Self> {
         Self::open_as(zarr, image, settings, None).await
     }
 
-    /// The same, but for one that is to look like another.
+    /// Opens an image to be rendered with the look of another.
     pub(crate) async fn open_as(
         zarr: &Zarr,
         image: &Image,
@@ -66,14 +66,14 @@ impl Renderer {
         look: Option<&Look>,
     ) -> Result<Self> {
         if !(0.0..=1.0).contains(&settings.opacity) {
-            return Err(usage!("the opacity is from 0 to 1, not {}", settings.opacity));
+            return Err(usage!("the opacity must be from 0 to 1, not {}", settings.opacity));
         }
         let named = |e: Error| e.with_node(shown(&image.path));
         let multiscale = image.multiscale(settings.multiscale.as_deref())?;
         let levels = image.levels(multiscale);
         let memory = settings.memory.max(1);
         if let Some(labels) = &image.label {
-            // Labels are drawn as such, on nothing.
+            // Label images are drawn as labels, without an image below.
             let alone =
                 Overlay::open(zarr, &multiscale.axes, &levels, labels, settings.opacity, true).await?;
             let pyramid = alone.pyramid().clone();
@@ -96,7 +96,7 @@ impl Renderer {
         Ok(Self { pyramid, grid, look, overlays, memory })
     }
 
-    /// How it is drawn, with all guesses made.
+    /// The look, with all defaults resolved.
     #[must_use]
     pub fn look(&self) -> &Look {
         &self.look
@@ -108,17 +108,17 @@ impl Renderer {
         self.pyramid.extents()
     }
 
-    /// How many planes there are along z.
+    /// The number of planes along z.
     pub fn depth(&self) -> Result<u64> {
         Ok(Axes::extent(self.pyramid.first()?, self.pyramid.axes.z))
     }
 
-    /// How many points in time there are.
+    /// The number of time points.
     pub fn times(&self) -> Result<u64> {
         Ok(Axes::extent(self.pyramid.first()?, self.pyramid.axes.t))
     }
 
-    /// Draws a part and hands its rows on, so many at a time as fit into half of the memory.
+    /// Renders a view, and passes its rows to `out`, as many at a time as fit into half of the memory budget.
     pub async fn draw_to(&self, view: &View, out: &mut dyn Rows) -> Result<()> {
         let drawing = self.begin(view)?;
         let (across, down) = (drawing.frame.x.count, drawing.frame.y.count);
@@ -134,7 +134,7 @@ impl Renderer {
         Ok(())
     }
 
-    /// Finds out which pixels of which level a view is made of.
+    /// Determines the level and pixels of a view.
     fn begin(&self, view: &View) -> Result<PreparedView<'_>> {
         let frame = PictureFrame::new(&self.pyramid.extents(), view.region, view.size, view.level)?;
         let (how, z) = self.planes(&view.depth)?;
@@ -145,7 +145,7 @@ impl Renderer {
         Ok(PreparedView { renderer: self, array, kind, tones, how, z, t: self.time(view.t)?, frame })
     }
 
-    /// The planes of the largest level that are drawn, and how they become one.
+    /// The planes of the largest level to render, and their projection.
     fn planes(&self, depth: &Depth) -> Result<(Option<Projection>, Range<u64>)> {
         let all = self.depth()?;
         let one = |z: u64| z..z.saturating_add(1);
@@ -155,11 +155,11 @@ impl Renderer {
                 None => Ok((None, one(self.look.z.min(all.saturating_sub(1))))),
             },
             Depth::Plane(z) if *z < all => Ok((None, one(*z))),
-            Depth::Plane(z) => Err(usage!("there is no plane {z} along z; the image has {all}, from 0")),
+            Depth::Plane(z) => Err(usage!("no plane {z} along z; the image has {all}, from 0")),
             Depth::Projected(how, None) => Ok((Some(*how), 0..all)),
             Depth::Projected(how, Some(z)) if z.start < z.end && z.end <= all => Ok((Some(*how), z.clone())),
             Depth::Projected(_, Some(z)) => {
-                Err(usage!("there are no planes {}:{} along z; the image has {all}, from 0", z.start, z.end))
+                Err(usage!("no planes {}:{} along z; the image has {all}, from 0", z.start, z.end))
             }
         }
     }
@@ -169,16 +169,16 @@ impl Renderer {
         match t {
             None => Ok(self.look.t.min(all.saturating_sub(1))),
             Some(t) if t < all => Ok(t),
-            Some(t) => Err(usage!("there is no point {t} in time; the image has {all}, from 0")),
+            Some(t) => Err(usage!("no time point {t}; the image has {all}, from 0")),
         }
     }
 }
 
-/// A view of an image of which all is known but the pixels.
+/// A view of an image, prepared for reading pixels.
 struct PreparedView<'a> {
     renderer: &'a Renderer,
     frame: PictureFrame,
-    /// The level it is made of.
+    /// The level to read.
     array: &'a Array,
     kind: SampleKind,
     tones: Vec<paint::Tone>,
@@ -189,7 +189,7 @@ struct PreparedView<'a> {
 }
 
 impl PreparedView<'_> {
-    /// Where rows from `from` on end that are at most so many; if possible where a chunk ends.
+    /// The end of a band of at most `most` rows from `from` on; at a chunk border if possible.
     fn band(&self, from: usize, most: usize) -> usize {
         let (span, single) = (&self.frame.y, self.is_single());
         let end = from.saturating_add(most).min(span.count);
@@ -228,7 +228,7 @@ impl PreparedView<'_> {
         Ok(picture)
     }
 
-    /// Draws the channels of some rows, as many at a time as fit into half of the memory.
+    /// Renders the channels of some rows, as many at a time as fit into half of the memory budget.
     async fn channels(&self, picture: &mut Picture, rows: Range<usize>) -> Result<()> {
         let renderer = self.renderer;
         let axes = &renderer.pyramid.axes;
@@ -248,7 +248,7 @@ impl PreparedView<'_> {
         };
         let chunk = ChunkExtents::of(array, axes);
         let row_bytes = picture.row_bytes();
-        // Columns side by side if a row of chunks is too much for the memory, so that chunks are decoded once.
+        // Split into columns if a row of chunks exceeds the memory budget, so that chunks are decoded once.
         let reach = if single { 1 } else { tap_end(&frame.y.tap(0)).saturating_sub(frame.y.tap(0).first) };
         let widest = layers.most(kind, chunk.rows.max(reach), memory, chunk.depth);
         let mut column = 0;
@@ -286,7 +286,7 @@ impl PreparedView<'_> {
     }
 }
 
-/// The pixels of the level that these of the picture are made of.
+/// The pixels of the level for these pixels of the picture.
 fn positions(span: &AxisSpan, pixels: Range<usize>, single: bool) -> PixelPick {
     if single {
         return PixelPick::of(pixels.map(|i| span.nearest(i)).collect());
@@ -301,12 +301,12 @@ fn tap_end(tap: &Tap) -> u64 {
     tap.first.saturating_add(num::u64_of(tap.weights.len()))
 }
 
-/// Where pixels of the picture from `from` on have to end, to be made of at most `most` of the level, or of one pixel's;
-/// if possible where a chunk ends, so that it is decoded once.
+/// The end of a run of picture pixels from `from` on that needs at most `most` pixels of the level, but at least one;
+/// at a chunk border if possible, so that chunks are decoded once.
 fn stretch(span: &AxisSpan, from: usize, most: u64, single: bool, chunk: u64) -> usize {
     let last_of = |i: usize| if single { span.nearest(i) } else { tap_end(&span.tap(i)).saturating_sub(1) };
     let start = if single { span.nearest(from) } else { span.tap(from).first };
-    // Pixels that are repeated take memory each.
+    // Repeated pixels take memory each.
     let end = if single {
         span.count.min(from.saturating_add(num::usize_of(most).unwrap_or(usize::MAX)))
     } else {
@@ -318,7 +318,7 @@ fn stretch(span: &AxisSpan, from: usize, most: u64, single: bool, chunk: u64) ->
     }
     let border = limit / chunk.max(1) * chunk.max(1);
     let limit = if border > start { border } else { limit };
-    // Pixels of the level grow with those of the picture, so halving finds it.
+    // Monotonic, so bisection finds it.
     let (mut low, mut high) = (from + 1, end.max(from + 1));
     while low < high {
         let middle = low + (high - low).div_ceil(2);
@@ -343,12 +343,12 @@ impl ChunkExtents {
     }
 }
 
-/// What is read of a level: channels, a point in time, planes.
+/// The part of a level to read: channels, a time point, planes.
 struct Layers<'a> {
     array: &'a Array,
     axes: &'a Axes,
     c: PixelPick,
-    /// What is subtracted from the intensities of each channel.
+    /// The offset subtracted from the intensities of each channel.
     origins: Vec<i128>,
     how: Option<Projection>,
     z: Range<u64>,
@@ -356,16 +356,16 @@ struct Layers<'a> {
 }
 
 impl Layers<'_> {
-    /// The planes that are read at a time.
+    /// The number of planes read at a time.
     fn step(&self, depth: u64) -> u64 {
         if self.how.is_some() { depth.min(self.z.end - self.z.start).max(1) } else { 1 }
     }
 
-    /// How many rows of `across` pixels fit into memory at a time, or columns, if chunks are that deep.
+    /// The number of rows (or columns) of `across` pixels that fit into memory, if chunks are that deep.
     fn most(&self, kind: &SampleKind, across: u64, memory: usize, depth: u64) -> u64 {
         let pixel = num::u64_of(kind.size())
             .saturating_mul(self.step(depth))
-            // Projected planes are real numbers, with a count each.
+            // Projected planes are floats, with a count each.
             .saturating_add(if self.how.is_some() { 12 } else { 0 });
         let line = across.saturating_mul(num::u64_of(self.origins.len())).saturating_mul(pixel);
         (num::u64_of(memory) / line.max(1)).max(1)
@@ -394,18 +394,18 @@ impl Layers<'_> {
                 .add(self.array.context(), &block);
             z = end;
         }
-        let mut planes = planes.ok_or_else(|| Error::usage("there are no planes to draw"))?;
+        let mut planes = planes.ok_or_else(|| Error::usage("no planes to render"))?;
         planes.finish();
         Ok(ChannelPlanes::Projected(planes))
     }
 }
 
-/// The labels that are asked for.
+/// The requested labels.
 async fn chosen_labels(zarr: &Zarr, image: &Image, choice: &LabelChoice) -> Result<Vec<LabelImage>> {
     let LabelChoice::Named(names) = choice else {
         return if *choice == LabelChoice::All { image.labels(zarr).await } else { Ok(Vec::new()) };
     };
-    // Only those that are asked for are looked at: others may be broken.
+    // Only requested labels are opened: others may be broken.
     let all = image.label_names(zarr).await?;
     let mut chosen = Vec::new();
     for name in names {
@@ -414,9 +414,7 @@ async fn chosen_labels(zarr: &Zarr, image: &Image, choice: &LabelChoice) -> Resu
         let Some((folder, name)) = found else {
             let known: Vec<&str> = all.iter().map(|(_, name)| name.as_str()).collect();
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            return Err(
-                usage!("there are no labels {name:?}; the image has {known}").with_node(shown(&image.path))
-            );
+            return Err(usage!("no labels {name:?}; the image has {known}").with_node(shown(&image.path)));
         };
         chosen.push(image.label_image(zarr, folder, name).await?);
     }

@@ -1,4 +1,4 @@
-//! Labels and masks over a picture.
+//! Draws labels and masks over a picture.
 
 use std::collections::HashMap;
 
@@ -19,16 +19,16 @@ use crate::image::render::source::{
 use crate::num;
 use crate::num::{f64_of_u64 as real, u64_of_f64 as whole};
 
-/// How opaque values without a colour are.
+/// The opacity of values without a colour.
 const UNNAMED: f64 = 0.5;
 
-/// A colour and how opaque it is; `None` if nothing of it is seen.
+/// A colour and its opacity; `None` if invisible.
 type Paint = Option<([u8; 3], f64)>;
 
-/// The size of a level's pixels along an axis, and where the centre of the first lies.
+/// The pixel size of a level along an axis, and the centre of the first pixel.
 type Ruler = (f64, f64);
 
-/// The size and the place of the first pixel of a level, along y and x.
+/// The pixel grid of a level in physical coordinates, along y and x.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct PixelGrid {
     y: Ruler,
@@ -36,7 +36,7 @@ pub(super) struct PixelGrid {
 }
 
 impl PixelGrid {
-    /// That of a level, if it says so.
+    /// That of a level, if its metadata states it.
     pub(super) fn of(level: &Level, axes: &Axes) -> Option<Self> {
         let scale = level.scale.as_ref()?;
         let at = |i: usize| {
@@ -55,18 +55,18 @@ pub(super) struct Overlay {
     grids: Vec<Option<PixelGrid>>,
     colors: HashMap<i128, [u8; 4]>,
     opacity: f64,
-    /// Whether there is no image below, and all colours are drawn in full.
+    /// Whether there is no image below, and all colours are opaque.
     alone: bool,
 }
 
-/// What the overlay has to know of the picture it is drawn on.
+/// The picture that the overlay is drawn on.
 pub(super) struct Under<'a> {
     pub(super) image: &'a LevelStack,
-    /// Where its largest level lies.
+    /// The pixel grid of its largest level.
     pub(super) grid: Option<PixelGrid>,
     /// The whole picture.
     pub(super) frame: &'a PictureFrame,
-    /// The rows of it that are drawn.
+    /// The rows to draw.
     pub(super) rows: std::ops::Range<usize>,
     /// The planes of the largest level that are shown.
     pub(super) z: std::ops::Range<u64>,
@@ -89,7 +89,7 @@ impl Overlay {
         let pyramid = LevelStack::open(zarr, levels, axes).await?;
         for array in &pyramid.levels {
             if SampleKind::of(&array.meta().data_type)?.is_float() {
-                let other = format!("labels are whole numbers, these are {}", array.meta().data_type);
+                let other = format!("labels must be integers, these are {}", array.meta().data_type);
                 return Err(Error::invalid(other).with_node(crate::meta::path::shown(array.path())));
             }
         }
@@ -104,7 +104,7 @@ impl Overlay {
 
     fn paint(&self, value: i128) -> Paint {
         let (rgb, alpha) = match self.colors.get(&value) {
-            // On nothing, faint colours would be dark ones.
+            // Without an image below, translucent colours would be dark.
             Some([r, g, b, a]) if self.alone && *a > 0 => ([*r, *g, *b], 1.0),
             Some([r, g, b, a]) => ([*r, *g, *b], f64::from(*a) / 255.0),
             None if value == 0 => return None,
@@ -114,7 +114,7 @@ impl Overlay {
         (alpha > 0.0).then_some((rgb, alpha))
     }
 
-    /// Draws it on the rows of the picture that are asked for.
+    /// Draws it on the rows of the picture.
     pub(super) async fn draw(&self, picture: &mut Picture, under: &Under<'_>) -> Result<()> {
         let (level, across, down) = self.place(under)?;
         let Some(array) = self.pyramid.levels.get(level) else { return Ok(()) };
@@ -130,7 +130,7 @@ impl Overlay {
             .saturating_mul(z.end - z.start)
             .saturating_mul(num::u64_of(channels.len()));
         let rows = num::usize_of(num::u64_of(under.memory) / per_row.max(1))?.max(1);
-        // Those of the rows that are drawn.
+        // Those of the rows to draw.
         let skipped = under.rows.start.saturating_sub(down.first).min(down.positions.len());
         let end = under.rows.end.saturating_sub(down.first).min(down.positions.len());
         let positions = down.positions.get(skipped..end).unwrap_or_default();
@@ -150,15 +150,14 @@ impl Overlay {
         Ok(())
     }
 
-    /// The level to take, and where its pixels are in the picture.
+    /// The level to use, and where its pixels are in the picture.
     fn place(&self, under: &Under<'_>) -> Result<(usize, Option<Hits>, Option<Hits>)> {
         let image = under.image;
         let (x, y) = (&under.frame.x, &under.frame.y);
         let extents = self.pyramid.extents();
         let whole = image.extents().first().copied().unwrap_or((1, 1));
         let own = extents.first().copied().unwrap_or((1, 1));
-        // Where both are of one shape, or one is drawn out over the other, the shapes tell; what scales say of it is
-        // often wrong.
+        // If both have the same shape, or one is stretched over the other, use the shapes; the scales are often wrong.
         let alike = |a: u64, b: u64| a == b || a == 1;
         let by_shape = alike(own.0, whole.0) && alike(own.1, whole.1);
         let steps = |level: usize, extent: (u64, u64)| {
@@ -178,7 +177,7 @@ impl Overlay {
         Ok((level, across.hits(x.count, extent.0), down.hits(y.count, extent.1)))
     }
 
-    /// Draws the values of a block of that many channels, its corner at `row` and `column`.
+    /// Draws the values of a block of that many channels, with its corner at `row` and `column`.
     fn blend(
         &self,
         context: &Context,
@@ -194,7 +193,7 @@ impl Overlay {
                 || (Vec::new(), vec![0i128; block.width], vec![0i128; block.width]),
                 |(bytes, values, plane), (y, out)| {
                     block.kind.decode_whole(block.row(0, 0, y, bytes), values);
-                    // Of several channels and planes, the first that has something there: labels are drawn once.
+                    // Of several channels and planes, the first nonzero one: labels are drawn once.
                     let all = (0..channels).flat_map(|c| (0..block.depth).map(move |z| (c, z)));
                     for (c, z) in all.skip(1) {
                         block.kind.decode_whole(block.row(c, z, y, bytes), plane);
@@ -232,21 +231,21 @@ fn over(rgb: [u8; 3], alpha: f64, under: [u8; 3]) -> [u8; 3] {
     [mix(r, x), mix(g, y), mix(b, z)]
 }
 
-/// The channels of labels to draw: the only one, or those of the image's channels that are shown.
+/// The channels of labels to draw: the only one, or those of the image's visible channels.
 fn channels(array: &Array, axes: &Axes, shown: &[u64]) -> Vec<u64> {
     let count = Axes::extent(array, axes.c);
     let shared: Vec<u64> = shown.iter().copied().filter(|c| *c < count).collect();
     if count == 1 || shared.is_empty() { vec![0] } else { shared }
 }
 
-/// Where the middles of the picture's pixels lie in a level of labels: `at` of the first, and `by` from one to the next.
+/// The centres of the picture's pixels in a level of labels: `at` for the first, with step `by`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Steps {
     at: f64,
     by: f64,
 }
 
-/// Pixels of the picture that have labels: the first, and the label's pixel of each.
+/// Pixels of the picture that have labels: the first, and the label pixel for each.
 #[derive(Debug, PartialEq)]
 struct Hits {
     first: usize,
@@ -254,7 +253,7 @@ struct Hits {
 }
 
 impl Steps {
-    /// By shape; or by the extent of the image's largest level, its ruler, and the label's.
+    /// By shape; or, with `grids`, by the extent of the image's largest level, its ruler, and that of the labels.
     fn new(span: &AxisSpan, extent: u64, grids: Option<(u64, Ruler, Ruler)>) -> Self {
         let (first, second) = (span.middle(0), span.middle(1));
         let place = |share: f64| match grids {
@@ -269,7 +268,7 @@ impl Steps {
 
     fn hits(self, count: usize, extent: u64) -> Option<Hits> {
         let position = |i: usize| {
-            // On the border of two pixels, the first.
+            // On the border of two pixels, take the first.
             let at = (self.at + self.by * real(num::u64_of(i)) - 1e-6).ceil() - 1.0;
             (at >= 0.0 && at < real(extent)).then(|| whole(at))
         };
@@ -279,7 +278,7 @@ impl Steps {
     }
 }
 
-/// A bright colour for a value without one: always the same, and far from those of the values beside it.
+/// A bright colour for a value without one: deterministic, and distinct from those of nearby values.
 fn derived(value: i128) -> [u8; 3] {
     // Steps of the golden ratio around the circle of hues.
     const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -297,7 +296,7 @@ fn derived(value: i128) -> [u8; 3] {
         4 => [rising, 0, 255],
         _ => [255, 0, falling],
     };
-    // Blue and red on black are dark: some white.
+    // Blue and red on black are dark: add some white.
     [r, g, b].map(|c: u8| c / 4 * 3 + 63)
 }
 

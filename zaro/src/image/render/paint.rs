@@ -1,4 +1,4 @@
-//! Rows of intensities to rows of colours.
+//! Converts rows of intensities to rows of colours.
 
 use std::ops::Range;
 
@@ -13,10 +13,10 @@ use crate::image::render::samples::SampleKind;
 use crate::image::render::settings::Projection;
 use crate::image::render::source::PixelBlock;
 
-/// From so many pixels on a table of all values is worth making.
+/// The number of pixels from which a lookup table pays off.
 const WORTH_A_TABLE: usize = 1 << 15;
 
-/// Red, green and blue of one pixel while channels are added up: 16 bits each, so that one addition is three.
+/// Red, green and blue sums of one pixel: 16 bits each, so that one addition does three.
 type Sum = u64;
 
 fn lanes([r, g, b]: [u8; 3]) -> Sum {
@@ -25,9 +25,9 @@ fn lanes([r, g, b]: [u8; 3]) -> Sum {
 
 #[derive(Debug)]
 pub(super) struct Tone {
-    /// Intensities, less the origin, to grey values.
+    /// Maps intensities, minus the origin, to grey values.
     curve: Curve,
-    /// What is subtracted from intensities: real numbers cannot tell large whole ones apart.
+    /// The offset subtracted from intensities, since floats cannot represent large integers exactly.
     origin: i128,
     kind: SampleKind,
     table: GreyTable,
@@ -35,7 +35,7 @@ pub(super) struct Tone {
     tints: Box<[Sum; 256]>,
 }
 
-/// Grey values of all values there can be.
+/// A lookup table of grey values.
 #[derive(Debug)]
 enum GreyTable {
     Bytes(Box<[u8; 1 << 8]>),
@@ -116,13 +116,13 @@ impl Tone {
     }
 }
 
-/// The tones of all channels of a picture of about `pixels`.
+/// The tones of all channels for a picture of about `pixels`.
 pub(super) fn tones(context: &Context, look: &Look, kind: &SampleKind, pixels: usize) -> Vec<Tone> {
     let tone = |channel| Tone::new(channel, look.model, kind, pixels);
     context.install(|| look.channels.par_iter().map(tone).collect())
 }
 
-/// Intensities of several channels: as they were read, or several planes of them as one.
+/// Intensities of several channels: as read, or projected along z.
 #[derive(Debug)]
 pub(super) enum ChannelPlanes {
     Block(PixelBlock),
@@ -130,7 +130,7 @@ pub(super) enum ChannelPlanes {
 }
 
 impl ChannelPlanes {
-    /// One row as real numbers, less an origin, which projected ones have lost already.
+    /// One row as floats, minus an origin, which is already subtracted from projected ones.
     fn reals(&self, c: usize, y: usize, origin: i128, bytes: &mut Vec<u8>, out: &mut [f64]) {
         match self {
             Self::Block(block) => block.kind.decode(block.row(c, 0, y, bytes), origin, out),
@@ -143,15 +143,15 @@ impl ChannelPlanes {
     }
 }
 
-/// Planes along z that become one.
+/// A projection of planes along z.
 #[derive(Debug)]
 pub(super) struct Projected {
     how: Projection,
-    /// What is subtracted from the numbers of each channel.
+    /// The offset subtracted from the values of each channel.
     origins: Vec<i128>,
-    /// One plane a channel, row by row; NaN where there was no number yet.
+    /// One plane per channel, row by row; NaN where there is no value yet.
     values: Vec<Vec<f64>>,
-    /// How many numbers went into each.
+    /// The number of values in each.
     counts: Vec<Vec<u32>>,
     width: usize,
 }
@@ -169,12 +169,12 @@ impl Projected {
         }
     }
 
-    /// Takes in the planes of a block.
+    /// Adds the planes of a block.
     pub(super) fn add(&mut self, context: &Context, block: &PixelBlock) {
         let width = self.width;
         for (c, (values, counts)) in self.values.iter_mut().zip(&mut self.counts).enumerate() {
             let origin = self.origins.get(c).copied().unwrap_or(0);
-            // Without counts there is nothing to pair the rows with.
+            // Without counts there are no rows to zip with.
             let counts = match self.how {
                 Projection::Mean => counts.chunks_mut(width).map(Some).collect(),
                 Projection::Max => values.chunks(width).map(|_| None).collect::<Vec<_>>(),
@@ -210,7 +210,7 @@ impl Projected {
         }
     }
 
-    /// Says that all planes are in.
+    /// Finishes the projection after the last plane.
     pub(super) fn finish(&mut self) {
         for (values, counts) in self.values.iter_mut().zip(&self.counts) {
             for (value, n) in values.iter_mut().zip(counts) {
@@ -225,7 +225,7 @@ impl Projected {
     }
 }
 
-/// What a thread needs for a row.
+/// Scratch memory of a thread for a row.
 #[derive(Default)]
 struct RowScratch {
     bytes: Vec<u8>,
@@ -236,12 +236,12 @@ struct RowScratch {
     sums: Vec<Sum>,
 }
 
-/// How rows of a picture come from rows of a level.
+/// How rows of a picture are computed from rows of a level.
 pub(super) enum Fit<'a> {
-    /// Each pixel is one that was read, in order.
+    /// Each pixel is one pixel of the level, in order.
     Single,
-    /// Each pixel is a mean: the span of the picture's rows, the first row of it, the first row and column of the level
-    /// that were read, and the columns.
+    /// Each pixel is a mean: the span of the picture's rows, its first row, the first row and column of the level that
+    /// were read, and the columns.
     Mean {
         y: &'a AxisSpan,
         first_row: usize,
@@ -291,7 +291,7 @@ pub(super) fn rows(
     });
 }
 
-/// Adds up rows by their weights; what is no number does not count.
+/// Sums rows by their weights, ignoring NaN.
 fn down(
     raw: &ChannelPlanes,
     (c, origin): (usize, i128),
@@ -315,7 +315,7 @@ fn down(
     }
 }
 
-/// Means of columns, from what [`down`] added up.
+/// Means of columns, from the sums of [`down`].
 fn across(columns: &[Tap], offset: u64, s: &mut RowScratch) {
     s.across.clear();
     for tap in columns {

@@ -1,4 +1,4 @@
-//! Pictures, and the files they are written to.
+//! Pictures, and writers of PNG and TIFF files.
 
 use std::io::{Seek, SeekFrom, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,10 +10,10 @@ use crate::context::install;
 use crate::error::{Error, Hint, Result, io, usage};
 use crate::num;
 
-/// The most pixels a picture can have.
+/// The maximum number of pixels of a picture.
 pub const MOST_PIXELS: u64 = 1 << 28;
 
-/// A picture of red, green, blue and alpha, a byte each, row by row.
+/// An RGBA picture, one byte per component, row by row.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Picture {
     /// Pixels in a row.
@@ -31,7 +31,7 @@ impl std::fmt::Debug for Picture {
 }
 
 impl Picture {
-    /// A black one.
+    /// A black picture.
     pub fn black(width: u64, height: u64) -> Result<Self> {
         let (w, h) = sides(width, height)?;
         let mut rgba = vec![0; num::product_usize(&[width, height, 4])?];
@@ -45,7 +45,7 @@ impl Picture {
         num::usize_of(u64::from(self.width) * 4).unwrap_or(usize::MAX)
     }
 
-    /// Puts `other` on top, its corner at `x`, `y`. What reaches beyond is cut off.
+    /// Copies `other` onto this, with its corner at `x`, `y`; clipped at the borders.
     pub(super) fn put(&mut self, other: &Self, x: usize, y: usize) {
         let own = self.row_bytes();
         let rows = self.rgba.chunks_exact_mut(own).skip(y);
@@ -57,24 +57,24 @@ impl Picture {
     }
 }
 
-/// The sides of a picture, if it is one that can be made.
+/// The sides of a picture, if its size is allowed.
 pub(super) fn sides(width: u64, height: u64) -> Result<(u32, u32)> {
     let side = |n: u64| u32::try_from(n).ok().filter(|n| *n > 0);
     match (side(width), side(height), num::product(&[width, height])? <= MOST_PIXELS) {
         (Some(width), Some(height), true) => Ok((width, height)),
-        _ => Err(usage!("a picture of {width} x {height} pixels cannot be made")
-            .or_hint(Hint::option("size", "makes a smaller one").set_to(2048))
-            .or_hint(Hint::option("crop", "draws a part of it"))
-            .or_hint(Hint::option("level", "another level"))),
+        _ => Err(usage!("a picture of {width} x {height} pixels is not possible")
+            .or_hint(Hint::option("size", "scales it down").set_to(2048))
+            .or_hint(Hint::option("crop", "selects a part of it"))
+            .or_hint(Hint::option("level", "selects another level"))),
     }
 }
 
-/// What takes a picture from the top, some rows at a time, so that it need not be in memory as a whole.
+/// A sink for a picture, some rows at a time from the top, so that it need not be in memory as a whole.
 pub trait Rows: Send {
-    /// Says the width and the height; once, before the first rows.
+    /// Sets the width and height; called once, before the first rows.
     fn begin(&mut self, width: u32, height: u32) -> Result<()>;
 
-    /// The next rows, whole ones, of red, green, blue and alpha.
+    /// Takes the next whole rows, as RGBA.
     fn put(&mut self, rgba: &[u8]) -> Result<()>;
 }
 
@@ -103,7 +103,7 @@ impl<W: Write + Send> std::fmt::Debug for PngRows<W> {
     }
 }
 
-/// A writer that an encoder uses and does not give back.
+/// A writer that stays accessible while an encoder owns it.
 struct SharedWriter<W>(Arc<Mutex<W>>);
 
 impl<W: Write> Write for SharedWriter<W> {
@@ -117,14 +117,15 @@ impl<W: Write> Write for SharedWriter<W> {
 }
 
 impl<W: Write + Send> PngRows<W> {
-    /// Into `writer`.
+    /// A PNG writer into `writer`.
     pub fn new(writer: W) -> Self {
         Self { writer: SharedWriter(Arc::new(Mutex::new(writer))), encoder: None }
     }
 
-    /// Says that all rows are there, and gives the writer back.
+    /// Finishes the file after the last row, and returns the writer.
     pub fn finish(mut self) -> Result<W> {
-        let encoder = self.encoder.take().ok_or_else(|| Error::usage("a picture begins before it ends"))?;
+        let encoder =
+            self.encoder.take().ok_or_else(|| Error::usage("begin must be called before finish"))?;
         encoder.finish().map_err(png_fault)?;
         let writer = Arc::into_inner(self.writer.0).map(Mutex::into_inner);
         let writer = writer.ok_or_else(|| Error::io("the PNG is still being written"))?;
@@ -135,7 +136,7 @@ impl<W: Write + Send> PngRows<W> {
 fn png_fault(e: png::EncodingError) -> Error {
     match e {
         png::EncodingError::IoError(e) => e.into(),
-        other => io!("the PNG could not be made: {other}"),
+        other => io!("the PNG could not be encoded: {other}"),
     }
 }
 
@@ -145,7 +146,7 @@ impl<W: Write + Send> Rows for PngRows<W> {
         encoder.set_color(png::ColorType::Rgba);
         encoder.set_depth(png::BitDepth::Eight);
         encoder.set_compression(png::Compression::Fast);
-        // One filter for all rows: trying them all takes longer than compressing does.
+        // One filter for all rows: trying all takes longer than compressing.
         encoder.set_filter(png::Filter::Up);
         let header = encoder.write_header().map_err(png_fault)?;
         self.encoder = Some(header.into_stream_writer_with_size(1 << 16).map_err(png_fault)?);
@@ -155,12 +156,12 @@ impl<W: Write + Send> Rows for PngRows<W> {
     fn put(&mut self, rgba: &[u8]) -> Result<()> {
         match &mut self.encoder {
             Some(encoder) => Ok(encoder.write_all(rgba)?),
-            None => Err(Error::usage("a picture begins before its rows")),
+            None => Err(Error::usage("begin must be called before put")),
         }
     }
 }
 
-/// The bytes of a strip of a TIFF file before they are compressed, about.
+/// The approximate uncompressed bytes of a TIFF strip.
 const STRIP: usize = 1 << 18;
 
 /// Writes a TIFF file: deflated strips, straight alpha.
@@ -173,13 +174,13 @@ pub struct TiffRows<W: Write + Seek + Send> {
     strip: usize,
     /// Rows that do not fill a strip yet.
     rest: Vec<u8>,
-    /// Where each strip begins, and its length.
+    /// The offset and length of each strip.
     strips: Vec<(u32, u32)>,
     at: u32,
 }
 
 impl<W: Write + Seek + Send> TiffRows<W> {
-    /// Into `writer`, from its beginning.
+    /// A TIFF writer into `writer`, from its beginning.
     pub fn new(writer: W) -> Self {
         Self { writer, width: 0, height: 0, strip: 0, rest: Vec::new(), strips: Vec::new(), at: 0 }
     }
@@ -203,7 +204,7 @@ impl<W: Write + Seek + Send> TiffRows<W> {
         Ok(())
     }
 
-    /// Says that all rows are there, and gives the writer back.
+    /// Finishes the file after the last row, and returns the writer.
     pub fn finish(mut self) -> Result<W> {
         let rest = std::mem::take(&mut self.rest);
         self.write_strips(&rest)?;
@@ -218,7 +219,7 @@ impl<W: Write + Seek + Send> TiffRows<W> {
         let rows = u32::try_from(self.strip / row).unwrap_or(1);
         let (short, long) = (3u16, 4u16);
         let one = |n: u32| n.to_le_bytes().to_vec();
-        // Tag, type, values; in the order of the tags.
+        // Tag, type, values; sorted by tag.
         let entries: [(u16, u16, Vec<u8>); 11] = [
             (256, long, one(self.width)),
             (257, long, one(self.height)),
@@ -257,12 +258,12 @@ impl<W: Write + Seek + Send> TiffRows<W> {
     }
 }
 
-/// Bytes in the form that TIFF calls Deflate.
+/// Compresses bytes as TIFF Deflate.
 fn deflated(bytes: &[u8]) -> Result<Vec<u8>> {
     let mut compressor = Compressor::new(CompressionLvl::new(1).unwrap_or_default());
     let mut out = vec![0; compressor.zlib_compress_bound(bytes.len())];
     let length = compressor.zlib_compress(bytes, &mut out);
-    out.truncate(length.map_err(|e| io!("the TIFF could not be made: {e}"))?);
+    out.truncate(length.map_err(|e| io!("the TIFF could not be encoded: {e}"))?);
     Ok(out)
 }
 
@@ -272,7 +273,7 @@ impl<W: Write + Seek + Send> Rows for TiffRows<W> {
         let row = num::usize_of(u64::from(width) * 4)?.max(1);
         let rows = (STRIP / row).clamp(1, num::usize_of(u64::from(height))?.max(1));
         self.strip = rows.saturating_mul(row);
-        // Little-endian; where the directory is comes when it is known.
+        // Little-endian; the offset of the directory is filled in later.
         self.write(&[b'I', b'I', 42, 0, 0, 0, 0, 0])
     }
 

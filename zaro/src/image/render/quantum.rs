@@ -1,28 +1,28 @@
-//! Intensities to grey values, as OMERO defines them.
+//! Maps intensities to grey values, as defined by OMERO.
 
 use crate::image::model::Family;
 use crate::num::f64_of_i128;
 
-/// How the intensities of one channel become 0 to 255.
+/// The mapping of the intensities of one channel to 0 to 255.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Curve {
-    /// Below this it is 0.
+    /// Intensities below this are 0.
     pub start: f64,
-    /// From here on it is 255.
+    /// Intensities from this on are 255.
     pub end: f64,
-    /// The form between.
+    /// The curve in between.
     pub family: Family,
-    /// Its exponent; of no meaning for the linear and the logarithmic form.
+    /// Its exponent; unused for linear and logarithmic curves.
     pub coefficient: f64,
-    /// Whether 0 and 255 are exchanged.
+    /// Whether 0 and 255 are swapped.
     pub inverted: bool,
 }
 
-/// Up to here e to this power is a number that can be worked with.
+/// The largest exponent for which e^x does not overflow.
 const LARGEST_POWER: f64 = 700.0;
 
 impl Curve {
-    /// The grey value of `x`. What is no number is 0.
+    /// The grey value of `x`; 0 for NaN.
     #[must_use]
     pub fn quantum(&self, x: f64) -> u8 {
         if x.is_nan() {
@@ -40,7 +40,7 @@ impl Curve {
         if self.inverted { 255 - q } else { q }
     }
 
-    /// The same curve for intensities less `origin`.
+    /// The same curve for intensities minus `origin`.
     pub(super) fn less(&self, origin: i128) -> Self {
         let origin = f64_of_i128(origin);
         Self { start: self.start - origin, end: self.end - origin, ..*self }
@@ -59,7 +59,7 @@ impl Curve {
                 if full < LARGEST_POWER {
                     (power.exp() - 1.0, full.exp() - 1.0)
                 } else {
-                    // Both divided by the second, which is too large.
+                    // Both divided by the second, which would overflow.
                     ((power - full).exp() * (1.0 - (-power).exp()), 1.0)
                 }
             }
@@ -67,13 +67,13 @@ impl Curve {
     }
 }
 
-/// A number as a byte: 0 if it is less or none, 255 if it is more.
+/// A number clamped to a byte; 0 for NaN.
 #[allow(clippy::as_conversions, reason = "`as` does just that, and what is behind the point is meant to go")]
 pub(super) fn byte(x: f64) -> u8 {
     x as u8
 }
 
-/// The grey value `q` in one component of a colour: q·colour/255, cut off.
+/// The grey value `q` in one component of a colour: q·colour/255, truncated.
 pub(super) fn tinted(q: u8, component: u8) -> u8 {
     let product = u16::from(q) * u16::from(component) / 255;
     u8::try_from(product).unwrap_or(u8::MAX)

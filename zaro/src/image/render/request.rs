@@ -1,4 +1,4 @@
-//! One request, one picture: of an image, of the fields of a well, of the wells of a plate, of the planes of a stack.
+//! Renders one picture of an image, the fields of a well, the wells of a plate, or the planes of a stack.
 
 use std::ops::Range;
 
@@ -15,52 +15,52 @@ use crate::image::render::{Look, PreparedView, Renderer};
 use crate::meta::path::{join, shown};
 use crate::num;
 
-/// The longer side of a plate or a sheet that may choose it.
+/// The default longer side of a plate or a sheet.
 const SHEET: u32 = 2048;
 
-/// How many wells or fields are under way at a time.
+/// Wells or fields rendered concurrently.
 const AT_ONCE: usize = 8;
-/// How many images of a plate windows are guessed from.
+/// The number of images of a plate from which windows are guessed.
 const GUESSED_FROM: usize = 24;
 
-/// What is to be drawn.
+/// A rendering request.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
-    /// How to draw.
+    /// The rendering settings.
     pub settings: Settings,
-    /// Which part; the size and the level of a plate, a well or a sheet are those of the whole picture and of each image.
+    /// The part; for a plate, well or sheet, the size is that of the whole picture, and the level that of each image.
     pub view: View,
-    /// The image of several: its number, from 0, or its path.
+    /// The image of a collection: its number, from 0, or its path.
     pub image: Option<String>,
-    /// The run of a plate.
+    /// The plate acquisition.
     pub acquisition: Option<i64>,
     /// The field of each well, from 0.
     pub field: Option<usize>,
-    /// The planes of a stack side by side.
+    /// Render the planes of a stack side by side.
     pub sheet: Option<Sheet>,
     /// Pixels between the pictures of a plate, a well or a sheet.
     pub gap: u32,
 }
 
-/// The planes that are drawn side by side.
+/// The planes to render side by side.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sheet {
-    /// From which to which along z; all if nothing is said.
+    /// The range along z; default: all.
     pub z: Option<Range<u64>>,
-    /// Only each so many.
+    /// Only every nth.
     pub step: u64,
 }
 
-/// What there is to say of a picture whose rows were handed on.
+/// The result of rendering a picture.
 #[derive(Debug, Clone)]
 pub struct Drawn {
-    /// How its images were drawn.
+    /// The look of its images.
     pub look: Look,
-    /// What had to be left out or is otherwise worth a word.
+    /// Notes on what was left out or is otherwise notable.
     pub notes: Vec<String>,
 }
 
-/// Draws what is at `path` and hands the rows of the picture on, as many at a time as the memory of the settings allows.
+/// Renders the object at `path`, and passes the rows to `out`, as many at a time as the memory budget allows.
 pub async fn render_to(zarr: &Zarr, path: &str, request: &Request, out: &mut dyn Rows) -> Result<Drawn> {
     let path = zarr.key_of(path)?;
     let found = match &request.image {
@@ -72,10 +72,10 @@ pub async fn render_to(zarr: &Zarr, path: &str, request: &Request, out: &mut dyn
         Found::Plate { path, plate, .. } => plate_picture(zarr, &path, &plate, request, out).await,
         Found::Well { path, well, .. } => well_picture(zarr, &path, &well, request, out).await,
         Found::Collection { images, path, .. } => match images.as_slice() {
-            [] => Err(Error::not_found("there are no images").with_node(shown(&path))),
+            [] => Err(Error::not_found("the collection has no images").with_node(shown(&path))),
             [only] => one(zarr, &image_at(zarr, only).await?, request, out).await,
-            several => Err(usage!("there are several images here: {}", choices(&path, several))
-                .with_hint("image", "chooses one")
+            several => Err(usage!("this has several images: {}", choices(&path, several))
+                .with_hint("image", "selects one")
                 .with_node(shown(&path))),
         },
     }
@@ -90,22 +90,22 @@ fn choices(path: &str, images: &[String]) -> String {
     let mut all: Vec<String> =
         images.iter().take(20).enumerate().map(|(i, image)| format!("{i} ({})", below(image))).collect();
     if images.len() > 20 {
-        all.push(format!("... {} in all", images.len()));
+        all.push(format!("... {} in total", images.len()));
     }
     all.join(", ")
 }
 
-/// The image called `name` of what is at `path`.
+/// The image `name` of the object at `path`.
 async fn named_image(zarr: &Zarr, path: &str, name: &str) -> Result<Found> {
     let inside = join(path, name.trim_matches('/'));
     match find(zarr, path).await {
         Ok(Found::Collection { images, path, .. }) => {
             let numbered = name.parse::<usize>().ok().and_then(|i| images.get(i));
             let named = images.iter().find(|image| **image == inside);
-            // Series of a layout are called 0, 1, 2: a name is surer than a number.
+            // Series of a layout are named 0, 1, 2: a name takes precedence over a number.
             match named.or(numbered) {
                 Some(image) => find(zarr, image).await,
-                None => Err(usage!("there is no image {name:?}; there are {}", choices(&path, &images))
+                None => Err(usage!("no image {name:?}; the images are {}", choices(&path, &images))
                     .with_node(shown(&path))),
             }
         }
@@ -114,13 +114,13 @@ async fn named_image(zarr: &Zarr, path: &str, name: &str) -> Result<Found> {
     }
 }
 
-/// Refuses what only images have.
+/// Rejects options that apply only to single images.
 fn whole_only(request: &Request, what: &str) -> Result<()> {
     if request.view.region.is_some() {
-        return Err(usage!("a part of {what} cannot be asked for; name one image in it"));
+        return Err(usage!("a part of {what} cannot be rendered; give the path of an image in it"));
     }
     if request.sheet.is_some() {
-        return Err(usage!("a sheet is of one image, not of {what}; name one image in it"));
+        return Err(usage!("a sheet shows one image, not {what}; give the path of an image in it"));
     }
     Ok(())
 }
@@ -143,7 +143,7 @@ async fn one(zarr: &Zarr, image: &Image, request: &Request, out: &mut dyn Rows) 
     Ok(Drawn { look: renderer.look().clone(), notes })
 }
 
-/// Pictures of one size in rows and columns.
+/// Pictures of equal size in rows and columns.
 struct ContactSheet {
     width: u32,
     rows: usize,
@@ -153,7 +153,7 @@ struct ContactSheet {
 }
 
 impl ContactSheet {
-    /// Says how large the picture is that they make.
+    /// Computes the size of the whole picture, and begins it.
     fn begin(
         rows: usize,
         columns: usize,
@@ -171,12 +171,12 @@ impl ContactSheet {
         Ok(Self { width, rows, cell, gap: request.gap, memory: request.settings.memory })
     }
 
-    /// How each picture is drawn.
+    /// The view of each picture.
     fn view(&self, view: View) -> View {
         View { size: Some(Size::Exactly(self.cell.0, self.cell.1)), ..view }
     }
 
-    /// Draws the pictures of a row, each in its column, as many of their rows at a time as the memory allows.
+    /// Renders the pictures of a row, each in its column, as many of their rows at a time as the memory budget allows.
     async fn put_row(
         &self,
         number: usize,
@@ -214,8 +214,7 @@ impl ContactSheet {
     }
 }
 
-/// The size of each picture of a table, of which one is `own` if nothing is asked for; `most` bounds the longer side of
-/// the table if nothing is asked for.
+/// The size of each picture of a table. By default it is `own`, with the longer side of the table limited to `most`.
 fn cell(
     own: (u32, u32),
     rows: usize,
@@ -223,14 +222,15 @@ fn cell(
     request: &Request,
     most: Option<u32>,
 ) -> Result<(u32, u32)> {
-    let lines = |n: usize| u32::try_from(n.max(1)).map_err(|_| Error::usage("too many pictures for one"));
+    let lines =
+        |n: usize| u32::try_from(n.max(1)).map_err(|_| Error::usage("too many images for one picture"));
     let (rows, columns) = (lines(rows)?, lines(columns)?);
     let inner = |side: u32, n: u32| {
         let gaps = request.gap.saturating_mul(n - 1);
         (side.saturating_sub(gaps) / n).max(1)
     };
     let fit = |longest: u32| {
-        // As large as both directions allow.
+        // The largest that fits both ways.
         let across = f64::from(inner(longest, columns)) / f64::from(own.0.max(1));
         let down = f64::from(inner(longest, rows)) / f64::from(own.1.max(1));
         let by = across.min(down);
@@ -265,7 +265,7 @@ fn side(n: u64) -> Result<u32> {
     u32::try_from(n).map_err(|_| Error::usage("the image is too large for one picture"))
 }
 
-/// The planes of a stack, in rows of about as many as there are rows.
+/// Renders the planes of a stack in an approximately square table.
 async fn sheet_picture(
     renderer: &Renderer,
     sheet: &Sheet,
@@ -273,16 +273,14 @@ async fn sheet_picture(
     out: &mut dyn Rows,
 ) -> Result<()> {
     if request.view.depth != Depth::Default {
-        return Err(Error::usage("a sheet shows planes, and not one of them or all as one"));
+        return Err(Error::usage(
+            "a sheet shows all planes; it cannot be combined with a single plane or a projection",
+        ));
     }
     let all = renderer.depth()?;
     let range = sheet.z.clone().unwrap_or(0..all);
     if range.start >= range.end || range.end > all || sheet.step == 0 {
-        return Err(usage!(
-            "there are no planes {}:{} along z; the image has {all}, from 0",
-            range.start,
-            range.end
-        ));
+        return Err(usage!("no planes {}:{} along z; the image has {all}, from 0", range.start, range.end));
     }
     let planes: Vec<u64> = range.step_by(num::usize_of(sheet.step)?).collect();
     let (rows, columns) = square(planes.len());
@@ -301,7 +299,7 @@ async fn sheet_picture(
     Ok(())
 }
 
-/// The fields of a well that are asked for, by path.
+/// The requested fields of a well, by path.
 fn fields(path: &str, well: &Well, request: &Request) -> Result<Vec<String>> {
     let of_run = |run: Option<i64>| request.acquisition.is_none_or(|asked| run == Some(asked));
     let all: Vec<String> = well
@@ -314,9 +312,7 @@ fn fields(path: &str, well: &Well, request: &Request) -> Result<Vec<String>> {
         None => Ok(all),
         Some(n) => match all.get(n) {
             Some(field) => Ok(vec![field.clone()]),
-            None => {
-                Err(usage!("there is no field {n}; there are {}, from 0", all.len()).with_node(shown(path)))
-            }
+            None => Err(usage!("no field {n}; the well has {}, from 0", all.len()).with_node(shown(path))),
         },
     }
 }
@@ -351,7 +347,7 @@ async fn plate_picture(
         && !plate.acquisitions.is_empty()
     {
         let known: Vec<String> = plate.acquisitions.iter().map(|a| a.id.to_string()).collect();
-        let message = format!("there is no acquisition {run}; the plate has {}", known.join(", "));
+        let message = format!("no acquisition {run}; the plate has {}", known.join(", "));
         return Err(Error::usage(message).with_node(shown(path)));
     }
     let mut cells = Vec::new();
@@ -372,7 +368,7 @@ async fn plate_picture(
             }
             Ok(_) => {
                 return Err(
-                    Error::invalid("the plate names this a well, but it is none").with_node(shown(&at))
+                    Error::invalid("the plate lists this as a well, but it is not one").with_node(shown(&at))
                 );
             }
             Err(e) if e.kind() == ErrorKind::NotFound => missing.push(place.path),
@@ -388,17 +384,19 @@ async fn plate_picture(
     let columns = lines(plate.columns.len(), cells.iter().map(|c| c.2).max());
     let standard = Default { level: usize::MAX, most: Some(2 * SHEET) };
     let mut drawn = table(zarr, cells, (rows, columns), request, &standard, out).await?;
-    drawn.notes.extend(missing.iter().map(|well| format!("the well {well} is not there: left black")));
+    drawn
+        .notes
+        .extend(missing.iter().map(|well| format!("the well {well} does not exist and is left black")));
     Ok(drawn)
 }
 
-/// What a table is like if nothing is asked for: the level of its images, and the longer side.
+/// The defaults of a table: the level of its images, and the longer side.
 struct Default {
     level: usize,
     most: Option<u32>,
 }
 
-/// Images in rows and columns, all with the looks of the first.
+/// Renders images in rows and columns, all with the look of the first.
 async fn table(
     zarr: &Zarr,
     cells: Vec<(String, usize, usize)>,
@@ -417,26 +415,26 @@ async fn table(
         match image {
             Ok(image) => images.push((image, row, column)),
             Err(e) if e.kind() == ErrorKind::NotFound => {
-                notes.push(format!("the field {path} is not there: left black"));
+                notes.push(format!("the field {path} does not exist and is left black"));
             }
             Err(e) => return Err(e),
         }
     }
     drop(opened);
     let Some((first, ..)) = images.first() else {
-        return Err(Error::not_found("none of the images is there"));
+        return Err(Error::not_found("none of the images exists"));
     };
     let renderer = Renderer::open(zarr, first, &request.settings).await?;
     let mut look = renderer.look().clone();
     if look.is_guessed() {
-        // One image is not enough to guess from: the others may be brighter.
+        // One image is not enough to guess windows: others may be brighter.
         for (image, ..) in images.iter().step_by(images.len().div_ceil(GUESSED_FROM)).skip(1) {
             look.widen(Renderer::open(zarr, image, &request.settings).await?.look());
         }
     }
     let levels = renderer.levels();
     if let Some(level) = request.view.level.filter(|l| *l >= levels.len()) {
-        let message = format!("there is no level {level}; the images have {}, from 0", levels.len());
+        let message = format!("no level {level}; the images have {}, from 0", levels.len());
         return Err(Error::usage(message).with_node(shown(&first.path)));
     }
     let level = request.view.level.unwrap_or(standard.level).min(levels.len().saturating_sub(1));
@@ -445,10 +443,10 @@ async fn table(
     let cell = cell((side(width)?, side(height)?), rows, columns, request, most)?;
     let table = ContactSheet::begin(rows, columns, cell, request, out)?;
     let look = &look;
-    // Several are drawn at a time and share the memory.
+    // Several are rendered concurrently and share the memory budget.
     let memory = request.settings.memory / columns.clamp(1, AT_ONCE);
     let settings = &Settings { memory, ..request.settings.clone() };
-    // In rows from the top; of two in one place the last is seen.
+    // Row by row from the top; of two in one place, the last wins.
     images.sort_by_key(|(_, row, _)| *row);
     let mut images = images.as_slice();
     for row in 0..rows {

@@ -1,58 +1,58 @@
-//! Samples of every type of number, as they come from arrays.
+//! Decodes samples of every numeric type to real numbers or integers.
 
 use crate::error::{Result, unsupported};
 use crate::meta::DataType;
 use crate::meta::dtype::Float;
 use crate::num;
 
-/// A type of number that can be drawn.
+/// A data type that can be rendered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SampleKind(DataType);
 
 impl SampleKind {
-    /// That of an array.
+    /// That of an array with this data type.
     pub(super) fn of(data_type: &DataType) -> Result<Self> {
         Ok(Self(match data_type {
-            // Those of few bits have a byte each.
+            // Types of few bits take a byte each.
             DataType::UInt(2 | 4) => DataType::UInt(8),
             DataType::Int(2 | 4) => DataType::Int(8),
             DataType::Bool
             | DataType::Int(8 | 16 | 32 | 64)
             | DataType::UInt(8 | 16 | 32 | 64)
             | DataType::Float(Float::F16 | Float::BF16 | Float::F32 | Float::F64) => data_type.clone(),
-            other => return Err(unsupported!("pixels of type {other} cannot be drawn")),
+            other => return Err(unsupported!("pixels of type {other} cannot be rendered")),
         }))
     }
 
-    /// Whether it is just this one.
+    /// Whether it is this data type.
     pub(super) fn is(&self, data_type: &DataType) -> bool {
         self.0 == *data_type
     }
 
-    /// Bytes of one.
+    /// Bytes per sample.
     pub(super) fn size(&self) -> usize {
         self.0.size()
     }
 
-    /// Whether some values are no numbers.
+    /// Whether values may be NaN.
     pub(super) fn is_float(&self) -> bool {
         matches!(self.0, DataType::Float(_))
     }
 
-    /// The least and the largest integer; `None` for the others.
+    /// The minimum and maximum of integer types; `None` for others.
     pub(super) fn range(&self) -> Option<(f64, f64)> {
         let (least, most) = self.0.range()?;
         Some((num::f64_of_i128(least), num::f64_of_i128(most)))
     }
 
-    /// What to subtract from samples before they become real numbers, for a window that starts there: nothing, but of
-    /// whole numbers that are too large to be real ones.
+    /// The offset to subtract from samples before they become floats, for a window at `start`: 0, except for integers
+    /// too large for exact floats.
     pub(super) fn origin(&self, start: f64) -> i128 {
         let large = matches!(self.0, DataType::UInt(64) | DataType::Int(64)) && start.abs() >= EXACT;
         if large { whole_part(start) } else { 0 }
     }
 
-    /// The samples in `bytes`, less `origin`, as real numbers, into `out`. What `bytes` has too few of is left as it is.
+    /// Decodes samples, minus `origin`, to floats. If `bytes` is too short, the rest of `out` is unchanged.
     pub(super) fn decode(&self, bytes: &[u8], origin: i128, out: &mut [f64]) {
         let less = |n: i128| num::f64_of_i128(n - origin);
         match self.0 {
@@ -68,7 +68,7 @@ impl SampleKind {
         }
     }
 
-    /// The whole numbers in `bytes`, into `out`; `false` if this is no type of them.
+    /// Decodes integers into `out`; `false` if this is not an integer type.
     pub(super) fn decode_whole(&self, bytes: &[u8], out: &mut [i128]) -> bool {
         match self.0 {
             DataType::UInt(64) => each(bytes, out, |b| u64::from_le_bytes(b).into()),
@@ -79,7 +79,7 @@ impl SampleKind {
         true
     }
 
-    /// Integers of up to 32 bits, and booleans, as numbers that hold them all.
+    /// Decodes integers of up to 32 bits, and booleans.
     fn short<T: From<u32> + From<i32>>(&self, bytes: &[u8], out: &mut [T]) {
         match self.0 {
             DataType::Bool => each(bytes, out, |[b]| i32::from(b != 0).into()),
@@ -99,11 +99,11 @@ fn each<T, const N: usize>(bytes: &[u8], out: &mut [T], f: impl Fn([u8; N]) -> T
     }
 }
 
-/// Up to here all whole numbers are real numbers, too: 2^53.
+/// Up to here all integers are exact as floats: 2^53.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 fn whole_part(x: f64) -> i128 {
-    // Far beyond all samples there is nothing to tell apart.
+    // Far beyond all samples, no precision is needed.
     num::i128_of_f64(x.clamp(-2e19, 2e19).trunc())
 }
 

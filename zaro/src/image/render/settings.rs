@@ -1,4 +1,4 @@
-//! What is asked for: how to draw, and which part.
+//! Rendering settings, and the part of an image to render.
 
 use std::ops::Range;
 
@@ -6,20 +6,20 @@ use crate::error::{Result, usage};
 use crate::image::model::{ColorModel, Family};
 use crate::image::parse;
 
-/// How an image is drawn, where it is to be drawn in another way than it says itself.
+/// Rendering settings that override those of the image.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// The pyramid, by name.
+    /// The multiscale, by name.
     pub multiscale: Option<String>,
-    /// The channels to draw; none stands for those that are active.
+    /// The channels to render; empty for the active ones.
     pub channels: Vec<ChannelSetting>,
-    /// How channels become one picture.
+    /// The colour model.
     pub model: Option<ColorModel>,
-    /// The labels and masks to draw over it.
+    /// The labels and masks to overlay.
     pub labels: LabelChoice,
-    /// How much of the labels' own opacity they get, 0 to 1.
+    /// Label opacity, 0 to 1, multiplied with that of their colours.
     pub opacity: f64,
-    /// How many bytes of raw pixels to hold at a time, about.
+    /// The memory budget for raw pixels, in bytes.
     pub memory: usize,
 }
 
@@ -36,49 +36,49 @@ impl Default for Settings {
     }
 }
 
-/// Which labels are drawn.
+/// Which labels to overlay.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum LabelChoice {
     /// None.
     #[default]
     None,
-    /// All that are listed, in that order.
+    /// All listed labels, in that order.
     All,
     /// These, in this order.
     Named(Vec<String>),
 }
 
-/// How one channel is drawn. What is `None` stays as it is.
+/// Settings of one channel. `None` keeps the image's.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ChannelSetting {
-    /// Which one: its number, from 0, or its name.
+    /// Its number, from 0, or its name.
     pub channel: String,
     /// Red, green, blue.
     pub color: Option<[u8; 3]>,
-    /// The intensities drawn as black and as the full colour.
+    /// The intensities rendered as black and as the full colour.
     pub window: Option<(f64, f64)>,
     /// The curve.
     pub family: Option<Family>,
     /// The curve's exponent.
     pub coefficient: Option<f64>,
-    /// Whether bright and dark are exchanged.
+    /// Whether it is inverted.
     pub inverted: Option<bool>,
 }
 
 const KEYS: [&str; 5] = ["color", "window", "family", "coefficient", "inverted"];
 
 impl ChannelSetting {
-    /// A channel as it is.
+    /// A channel with the image's settings.
     #[must_use]
     pub fn of(channel: &str) -> Self {
         Self { channel: channel.trim().to_owned(), ..Self::default() }
     }
 
-    /// From `CHANNEL`, or `CHANNEL:color=FF0000,window=100:2000,family=polynomial,coefficient=2,inverted=true` with any
-    /// of these.
+    /// Parses `CHANNEL` or `CHANNEL:color=FF0000,window=100:2000,family=polynomial,coefficient=2,inverted=true`, with
+    /// any of these.
     pub fn parse(text: &str) -> Result<Self> {
         let fault = |what: String| usage!("{text:?}: {what}");
-        // A name may have a colon of its own, but not one before WORD=.
+        // A name may contain a colon, but not one before KEY=.
         let is_setting = |rest: &str| {
             rest.split_once('=').is_some_and(|(key, _)| key.trim().bytes().all(|b| b.is_ascii_alphabetic()))
         };
@@ -89,7 +89,7 @@ impl ChannelSetting {
         let (name, rest) = split.unwrap_or((text, ""));
         let mut channel = Self::of(name);
         if channel.channel.is_empty() {
-            return Err(fault("which channel? Begin with its number, from 0, or its name".to_owned()));
+            return Err(fault("start with the channel's number, from 0, or its name".to_owned()));
         }
         for item in rest.split(',').filter(|item| !item.trim().is_empty()) {
             let Some((key, value)) = item.split_once('=') else {
@@ -100,16 +100,16 @@ impl ChannelSetting {
             match key.trim().to_ascii_lowercase().as_str() {
                 "color" => {
                     channel.color =
-                        Some(parse::color(value).ok_or_else(|| none("no colour; one is FF8000"))?);
+                        Some(parse::color(value).ok_or_else(|| none("not a colour such as FF8000"))?);
                 }
                 "window" => channel.window = Some(window(value).map_err(fault)?),
                 "family" => {
-                    let all = "no family; there are linear, polynomial, logarithmic and exponential";
+                    let all = "not a family; use linear, polynomial, logarithmic or exponential";
                     channel.family = Some(Family::parse(value).ok_or_else(|| none(all))?);
                 }
                 "coefficient" => {
                     let k = value.parse::<f64>().ok().filter(|k| k.is_finite() && *k > 0.0);
-                    channel.coefficient = Some(k.ok_or_else(|| none("no number above 0"))?);
+                    channel.coefficient = Some(k.ok_or_else(|| none("not a number greater than 0"))?);
                 }
                 "inverted" => {
                     channel.inverted = Some(match value {
@@ -119,7 +119,7 @@ impl ChannelSetting {
                     });
                 }
                 key => {
-                    return Err(fault(format!("{key:?} is unknown; there are {}", KEYS.join(", "))));
+                    return Err(fault(format!("unknown key {key:?}; use {}", KEYS.join(", "))));
                 }
             }
         }
@@ -132,10 +132,10 @@ fn window(value: &str) -> std::result::Result<(f64, f64), String> {
     let (start, end) = value
         .split_once(':')
         .and_then(|(start, end)| Some((number(start)?, number(end)?)))
-        .ok_or_else(|| format!("{value:?} is no window; one is 100:2000"))?;
+        .ok_or_else(|| format!("{value:?} is not a window such as 100:2000"))?;
     if start > end {
         return Err(format!(
-            "the window {value} ends before it starts; inverted=true exchanges bright and dark"
+            "the window {value} ends before it starts; use inverted=true to invert a channel"
         ));
     }
     Ok((start, end))
@@ -155,29 +155,29 @@ pub struct Region {
 }
 
 impl Region {
-    /// From `X,Y,WIDTH,HEIGHT`.
+    /// Parses `X,Y,WIDTH,HEIGHT`.
     pub fn parse(text: &str) -> Result<Self> {
         let numbers: Option<Vec<u64>> = text.split(',').map(|n| n.trim().parse().ok()).collect();
         match numbers.as_deref() {
             Some([x, y, width, height]) if *width > 0 && *height > 0 => {
                 Ok(Self { x: *x, y: *y, width: *width, height: *height })
             }
-            _ => Err(usage!("{text:?} is no part of an image; one is X,Y,WIDTH,HEIGHT, such as 0,0,512,512")),
+            _ => Err(usage!("{text:?} is not a region X,Y,WIDTH,HEIGHT such as 0,0,512,512")),
         }
     }
 }
 
-/// How large a picture is to be.
+/// The size of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Size {
-    /// The longer side; the other follows.
+    /// The longer side; the aspect ratio is kept.
     Longest(u32),
     /// Width and height.
     Exactly(u32, u32),
 }
 
 impl Size {
-    /// From `N` or `WIDTHxHEIGHT`.
+    /// Parses `N` or `WIDTHxHEIGHT`.
     pub fn parse(text: &str) -> Result<Self> {
         let number = |text: &str| text.trim().parse::<u32>().ok().filter(|n| *n > 0);
         let size = match text.split_once(['x', 'X']) {
@@ -186,43 +186,43 @@ impl Size {
             }
             None => number(text).map(Self::Longest),
         };
-        size.ok_or_else(|| usage!("{text:?} is no size; one is 512 or 640x480"))
+        size.ok_or_else(|| usage!("{text:?} is not a size such as 512 or 640x480"))
     }
 }
 
-/// How planes along z become one.
+/// A projection of planes along z.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Projection {
-    /// The brightest.
+    /// Maximum intensity.
     Max,
     /// The mean.
     Mean,
 }
 
-/// What is drawn along z.
+/// The planes to render along z.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Depth {
-    /// What the image says: its default plane, or the middle one.
+    /// The image's default plane, or the middle one.
     #[default]
     Default,
     /// One plane.
     Plane(u64),
-    /// Several as one; all if no range is given.
+    /// A projection of several planes; of all if no range is given.
     Projected(Projection, Option<Range<u64>>),
 }
 
-/// Which part is drawn, and how large.
+/// The part of an image to render, and its size.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct View {
-    /// The part; `None` is everything. What reaches beyond the image is cut off.
+    /// The region; `None` for everything. It is clipped to the image.
     pub region: Option<Region>,
-    /// The size of the picture; `None` is a pixel for each pixel of the level.
+    /// The size of the picture; `None` for one pixel per pixel of the level.
     pub size: Option<Size>,
-    /// The level, from 0; `None` is the smallest that fills the size, or the largest if there is none.
+    /// The level, from 0; `None` for the smallest that is large enough, or the largest if no size is given.
     pub level: Option<usize>,
-    /// What is drawn along z.
+    /// The planes to render along z.
     pub depth: Depth,
-    /// The point in time; `None` is the default one.
+    /// The time point; `None` for the default.
     pub t: Option<u64>,
 }
 

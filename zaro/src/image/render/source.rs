@@ -1,4 +1,4 @@
-//! The arrays of an image, and blocks of pixels out of them.
+//! Opens the arrays of an image, and reads blocks of pixels.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::image::model::{Axis, AxisKind, Level};
 use crate::image::render::samples::SampleKind;
 use crate::num;
 
-/// Where the axes that matter are.
+/// The indexes of the axes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Axes {
     pub(super) t: Option<usize>,
@@ -20,22 +20,22 @@ pub(super) struct Axes {
 }
 
 impl Axes {
-    /// Those of arrays of `rank` dimensions. Where the document's axes are of another number, as of pictures from before
-    /// axes had names, they are the last of t, c, z, y, x.
+    /// Those of arrays of `rank` dimensions. If the document has another number of axes, as before axes had names, they
+    /// are the last of t, c, z, y, x.
     pub(super) fn of(axes: &[Axis], rank: usize) -> Result<Self> {
         if rank < 2 {
-            return Err(invalid!("a picture has two dimensions or more, this array has {rank}"));
+            return Err(invalid!("an image needs two or more dimensions, this array has {rank}"));
         }
         let usual = Axis::usual(rank);
         if axes.len() != rank && usual.len() != rank {
-            return Err(invalid!("the image has {} axes, but its array {rank}", axes.len()));
+            return Err(invalid!("the image has {} axes, but its array has {rank} dimensions", axes.len()));
         }
         let axes = if axes.len() == rank { axes } else { &usual };
         let named = |name: &str| axes.iter().position(|a| a.name.eq_ignore_ascii_case(name));
         let of_kind = |kind: AxisKind| axes.iter().position(|a| a.kind == kind);
         let space: Vec<usize> =
             axes.iter().enumerate().filter(|(_, a)| a.kind == AxisKind::Space).map(|(i, _)| i).collect();
-        // By their names; else the last axes of space, else the last of all.
+        // By name; else the last spatial axes, else the last of all.
         let from_end = |n: usize| {
             let of_space = space.len().checked_sub(n).and_then(|i| space.get(i)).copied();
             of_space.filter(|_| space.len() >= 2)
@@ -57,13 +57,13 @@ impl Axes {
         })
     }
 
-    /// How many there are of something; 1 along an axis that is not there.
+    /// The length along an axis; 1 if there is no such axis.
     pub(super) fn extent(array: &Array, axis: Option<usize>) -> u64 {
         axis.and_then(|i| array.shape().get(i)).copied().unwrap_or(1)
     }
 }
 
-/// The levels of a pyramid, the largest first.
+/// The levels of a multiscale, the largest first.
 #[derive(Debug, Clone)]
 pub(super) struct LevelStack {
     pub(super) axes: Axes,
@@ -71,7 +71,7 @@ pub(super) struct LevelStack {
 }
 
 impl LevelStack {
-    /// Opens the arrays of levels, whose paths are from the root. Smaller ones that are not there are done without.
+    /// Opens the arrays of levels, with paths from the root. Missing smaller levels are skipped.
     pub(super) async fn open(zarr: &Zarr, levels: &[Level], axes: &[Axis]) -> Result<Self> {
         let opened = futures::future::join_all(levels.iter().map(|level| zarr.array(&level.path))).await;
         let mut levels: Vec<Array> = Vec::new();
@@ -88,7 +88,8 @@ impl LevelStack {
         for array in &levels {
             SampleKind::of(&array.meta().data_type).map_err(|e| named(e, array))?;
             if array.shape().len() != rank {
-                let other = format!("this level has {} dimensions, the first {rank}", array.shape().len());
+                let other =
+                    format!("this level has {} dimensions, but the first has {rank}", array.shape().len());
                 return Err(named(Error::invalid(other), array));
             }
         }
@@ -113,16 +114,16 @@ impl LevelStack {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PixelPick {
-    /// That many from the first on.
+    /// Start and count.
     Run(u64, u64),
-    /// Each so many, from 0 on.
+    /// Every nth, from 0 on.
     Every(u64),
     /// These.
     List(Vec<u64>),
 }
 
 impl PixelPick {
-    /// These, as simply as can be.
+    /// These positions, in the simplest form.
     pub(super) fn of(positions: Vec<u64>) -> Self {
         match (
             positions.first(),
@@ -133,7 +134,7 @@ impl PixelPick {
         }
     }
 
-    /// How many they are; 0 if that is the array's matter.
+    /// The number of positions; 0 if it depends on the array.
     pub(super) fn count(&self) -> usize {
         match self {
             Self::Run(_, count) => usize::try_from(*count).unwrap_or(usize::MAX),
@@ -143,7 +144,7 @@ impl PixelPick {
     }
 
     fn index(&self) -> Result<Index> {
-        let signed = |n: u64| i64::try_from(n).map_err(|_| usage!("there is no position {n}"));
+        let signed = |n: u64| i64::try_from(n).map_err(|_| usage!("position {n} is out of range"));
         Ok(match self {
             Self::Run(start, count) => Index::Span(*start, *count),
             Self::Every(step) => Index::Slice(None, None, signed(*step)?),
@@ -154,7 +155,7 @@ impl PixelPick {
     }
 }
 
-/// What is wanted of a level.
+/// The pixels to read from a level.
 #[derive(Debug, Clone)]
 pub(super) struct WantedPixels {
     pub(super) t: u64,
@@ -168,7 +169,7 @@ pub(super) struct WantedPixels {
 pub(super) struct PixelBlock {
     pub(super) kind: SampleKind,
     bytes: Vec<u8>,
-    /// Steps in elements along c, z, y and x.
+    /// Strides in elements along c, z, y and x.
     steps: [usize; 4],
     /// Extents along z, y and x.
     pub(super) depth: usize,
@@ -211,7 +212,7 @@ impl PixelBlock {
         })
     }
 
-    /// One row; `scratch` is for rows that do not lie in one piece.
+    /// One row; `scratch` is for rows that are not contiguous.
     pub(super) fn row<'a>(&'a self, c: usize, z: usize, y: usize, scratch: &'a mut Vec<u8>) -> &'a [u8] {
         let [by_c, by_z, by_y, by_x] = self.steps;
         let size = self.kind.size();

@@ -1,4 +1,4 @@
-//! Files that are read at places. They are opened for each read, so that ten thousand of them can be one image.
+//! Input files read at offsets. They are opened for each read, so that an image can have more files than open handles.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use crate::error::{Error, Hint, Result, invalid, unsupported};
 use crate::num;
 use crate::store::local::sys::read_exact_at;
 
-/// A file that is there.
+/// An existing file.
 #[derive(Debug, Clone)]
 pub(super) struct SourceFile {
     pub(super) path: PathBuf,
@@ -21,20 +21,18 @@ impl SourceFile {
         if meta.is_dir() {
             let is_zarr = ["zarr.json", ".zgroup", ".zarray"].iter().any(|name| path.join(name).exists());
             let e = match is_zarr {
-                true => Error::usage("this is a Zarr already")
-                    .or_hint(Hint::operation("image pyramid", "makes an image of an array"))
-                    .or_hint(Hint::operation("image upgrade", "another version of an image"))
-                    .or_hint(Hint::operation("copy", "other chunks")),
+                true => Error::usage("this is already a Zarr")
+                    .or_hint(Hint::operation("image pyramid", "converts an array to an image"))
+                    .or_hint(Hint::operation("image upgrade", "converts an image to another version"))
+                    .or_hint(Hint::operation("copy", "changes chunks")),
                 false => Error::usage(
-                    "this is a folder; name the files in it, such as 'FOLDER/*.tif' or 'FOLDER/img_z{z}.tif'",
+                    "this is a directory; give the files in it, such as 'DIR/*.tif' or 'DIR/img_z{z}.tif'",
                 ),
             };
             return Err(e.with_store(path.display()));
         }
         if !meta.is_file() {
-            return Err(
-                Error::usage("this is not a file that can be read at any place").with_store(path.display())
-            );
+            return Err(Error::usage("this is not a seekable file").with_store(path.display()));
         }
         Ok(Self { path: path.to_owned(), len: meta.len() })
     }
@@ -50,10 +48,10 @@ impl SourceFile {
         self.handle()?.bytes(0, n)
     }
 
-    /// All of it, if it is not beyond `limit`.
+    /// Reads the whole file; an error if it is larger than `limit`.
     pub(super) fn whole(&self, limit: u64) -> Result<Vec<u8>> {
         if self.len > limit {
-            return Err(unsupported!("files of this kind with more than {limit} bytes are not supported"));
+            return Err(unsupported!("files of this type larger than {limit} bytes are not supported"));
         }
         self.handle()?.bytes(0, num::usize_of(self.len)?)
     }
@@ -67,15 +65,15 @@ pub(super) struct Handle {
 }
 
 impl Handle {
-    /// Fails if bytes lie outside the file.
+    /// Fails if a range is outside the file.
     pub(super) fn check(&self, offset: u64, length: u64) -> Result<()> {
         match offset.checked_add(length) {
             Some(end) if end <= self.len => Ok(()),
-            _ => Err(invalid!("bytes {offset}+{length} lie outside the file, which has {}", self.len)),
+            _ => Err(invalid!("bytes {offset}+{length} are outside the file, which has {}", self.len)),
         }
     }
 
-    /// `length` bytes, which must be in the file before memory is taken for them.
+    /// Reads `length` bytes; checks that they are in the file before allocating memory.
     pub(super) fn bytes(&self, offset: u64, length: usize) -> Result<Vec<u8>> {
         self.check(offset, num::u64_of(length))?;
         let mut out = vec![0; length];

@@ -1,11 +1,11 @@
-//! Files as images: TIFF of every kind, PNG, JPEG, numpy, and many files of one plane each.
+//! Reads image files: TIFF (classic, BigTIFF, OME-TIFF, ImageJ), PNG, JPEG, numpy, and sequences of files.
 //!
-//! A [`ImageSource`] says what a file holds in the words of OME-Zarr (axes t, c, z, y, x, pixel sizes, channels) and reads any
-//! part of it. [`open()`] tells by the first bytes what a file is. Nothing is read before it is asked for, and never more than
-//! the strips or tiles that a part lies in.
+//! An [`ImageSource`] describes a file in OME-Zarr terms (axes t, c, z, y, x, pixel sizes, channels) and reads any part
+//! of it. [`open()`] detects the format by the first bytes. Reading is lazy, and limited to the strips or tiles of the
+//! part requested.
 //!
-//! * [`ImageSource::read`] gives a part of one plane, [`ImageSource::read_block`] a block of all five axes.
-//! * [`Pixels`] is what a kind of file has to do.
+//! * [`ImageSource::read`] reads a part of one plane, [`ImageSource::read_block`] a block of all five axes.
+//! * [`Pixels`] is the trait of file formats.
 
 mod file;
 mod natural;
@@ -36,18 +36,18 @@ pub use pattern::expand;
 /// The axes of images, in the order of OME-Zarr.
 pub(crate) const AXES: [char; 5] = ['t', 'c', 'z', 'y', 'x'];
 
-/// Where the axes are in five numbers.
+/// The index of time among the five axes.
 pub(crate) const T: usize = 0;
-/// Where channels are.
+/// The index of channels.
 pub(crate) const C: usize = 1;
-/// Where z is.
+/// The index of z.
 pub(crate) const Z: usize = 2;
-/// Where rows are.
+/// The index of rows.
 pub(crate) const Y: usize = 3;
-/// Where columns are.
+/// The index of columns.
 pub(crate) const X: usize = 4;
 
-/// A part of the planes of one time and depth.
+/// A part of the planes at one time and depth.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Window {
     /// The time.
@@ -63,25 +63,26 @@ pub struct Window {
 }
 
 impl Window {
-    /// How many channels, rows and columns.
+    /// The number of channels, rows and columns.
     #[must_use]
     pub fn counts(&self) -> [u64; 3] {
         [&self.c, &self.y, &self.x].map(|r| r.end.saturating_sub(r.start))
     }
 
-    /// The bytes of elements of `size` bytes.
+    /// The size in bytes, with elements of `size` bytes.
     pub fn bytes(&self, size: usize) -> Result<usize> {
         let [c, y, x] = self.counts();
         num::product_usize(&[c, y, x, num::u64_of(size)])
     }
 }
 
-/// What can be read plane by plane.
+/// A file format that is read plane by plane.
 pub(crate) trait Pixels: Send + Sync {
-    /// Reads a part: little-endian, channel by channel, row by row. It lies within the image, and `out` has its size.
+    /// Reads a window: little-endian, channel by channel, row by row. It must be within the image, and `out` have its
+    /// size.
     fn read(&self, window: &Window, out: &mut [u8]) -> Result<()>;
 
-    /// How many channels, rows and columns come out together: reading less costs as much.
+    /// The channels, rows and columns that are decoded together: reading less costs as much.
     fn grain(&self) -> [u64; 3];
 }
 
@@ -92,21 +93,21 @@ pub struct ImageSource {
     pub name: String,
     /// Its extents along t, c, z, y, x.
     pub sizes: [u64; 5],
-    /// The axes that the file speaks of, whatever their extent.
+    /// The axes that the file declares, whatever their extent.
     pub declared: [bool; 5],
-    /// The size of a pixel along each axis, where the file says it.
+    /// The pixel size along each axis, if the file states it.
     pub scale: [Option<f64>; 5],
     /// The units of these.
     pub units: [Option<String>; 5],
     /// The type of its elements.
     pub data_type: DataType,
-    /// What is known of its channels: nothing, or one each.
+    /// Channel metadata: empty, or one per channel.
     pub channels: Vec<Channel>,
     /// Whether the first three channels are red, green and blue.
     pub is_rgb: bool,
     /// The OME-XML it came with. Several images of one file share it.
     pub xml: Option<Arc<str>>,
-    /// What was odd about the file.
+    /// Warnings about the file.
     pub warnings: Vec<String>,
     /// The files it is in.
     pub files: Vec<PathBuf>,
@@ -123,19 +124,19 @@ impl fmt::Debug for ImageSource {
     }
 }
 
-/// How files are to be understood.
+/// Options for [`open()`].
 #[derive(Debug, Clone, Default, derive_setters::Setters)]
 #[setters(prefix = "with_")]
 #[non_exhaustive]
 pub struct ImageSourceOptions {
-    /// The axes, in the order of the file: for numpy files, and for the pages of TIFF files that do not say. Letters of
-    /// t, c, z, y, x.
+    /// The axes, in the order of the file: for numpy files, and for the pages of TIFF files that do not state them.
+    /// Letters of t, c, z, y, x.
     pub axes: Option<String>,
-    /// What the names of several files say of their place: see [`expand`].
+    /// The file name pattern: see [`expand`].
     pub pattern: Option<String>,
-    /// Planes that are not there are zeros.
+    /// Fill missing planes with zeros.
     pub allow_missing: bool,
-    /// Palettes are not looked up: the numbers are what is wanted, as of labels.
+    /// Keep palette indexes instead of looking up colours, as for labels.
     pub indexes: bool,
 }
 
@@ -157,7 +158,7 @@ impl ImageSource {
         }
     }
 
-    /// How many channels, rows and columns come out of the file together.
+    /// The channels, rows and columns that are decoded together.
     #[must_use]
     pub fn grain(&self) -> [u64; 3] {
         self.pixels.grain()
@@ -167,8 +168,8 @@ impl ImageSource {
         self.pixels.clone()
     }
 
-    /// Which of the five axes an image of this has: y and x; of the others those that are longer than one; if they are to be
-    /// `kept`, also those that the file speaks of.
+    /// The indexes of the axes of the resulting image: y, x and those longer than one; if `kept`, also those that the
+    /// file declares.
     #[must_use]
     pub fn used(&self, kept: bool) -> Vec<usize> {
         let more = |i: usize| self.sizes.get(i).is_some_and(|n| *n != 1);
@@ -186,7 +187,7 @@ impl ImageSource {
         used.iter().map(axis).collect()
     }
 
-    /// Reads a part of the planes of one time and depth.
+    /// Reads a part of the planes at one time and depth.
     pub fn read(&self, window: &Window, out: &mut [u8]) -> Result<()> {
         let [t, c, z, y, x] = self.sizes;
         let inside = |r: &Range<u64>, n: u64| r.start <= r.end && r.end <= n;
@@ -196,11 +197,11 @@ impl ImageSource {
             && inside(&window.y, y)
             && inside(&window.x, x);
         if !fits {
-            return Err(usage!("{window:?} lies outside an image of {:?}", self.sizes));
+            return Err(usage!("{window:?} is outside an image of shape {:?}", self.sizes));
         }
         let wanted = window.bytes(self.data_type.size())?;
         if wanted != out.len() {
-            return Err(usage!("a window of {wanted} bytes into {}", out.len()));
+            return Err(usage!("the window has {wanted} bytes, but the buffer has {}", out.len()));
         }
         if wanted == 0 {
             return Ok(());
@@ -208,7 +209,7 @@ impl ImageSource {
         self.pixels.read(window, out)
     }
 
-    /// Reads a block: `count` positions from `start` on, along t, c, z, y, x, in this order, on all threads.
+    /// Reads a block in parallel: `count` positions from `start` on, along t, c, z, y, x, in this order.
     pub fn read_block(&self, start: [u64; 5], count: [u64; 5], out: &mut [u8]) -> Result<()> {
         let [t0, c0, z0, y0, x0] = start;
         let [_, cs, zs, ys, xs] = count;
@@ -216,7 +217,7 @@ impl ImageSource {
         let plane = num::product_usize(&[ys, xs, num::u64_of(self.data_type.size())])?;
         let total = num::product_usize(&count)?.checked_mul(self.data_type.size());
         if total != Some(out.len()) {
-            return Err(usage!("a block of {count:?} into {} bytes", out.len()));
+            return Err(usage!("a block of {count:?} does not fit a buffer of {} bytes", out.len()));
         }
         if plane == 0 || out.is_empty() {
             return Ok(());
@@ -242,7 +243,7 @@ impl ImageSource {
             if zs == 1 {
                 return self.read(&window(t, c0..end(c0, cs), z0), out);
             }
-            // Channels that lie together in the file have all depths between them here.
+            // Channels that are adjacent in the file are separated by all depths here.
             let mut planes = vec![0; plane.saturating_mul(num::usize_of(cs)?)];
             for z in 0..zs {
                 self.read(&window(t, c0..end(c0, cs), end(z0, z)), &mut planes)?;
@@ -258,15 +259,15 @@ impl ImageSource {
     }
 }
 
-/// The images of one or several files: one if they make one, several if a file holds several.
+/// Opens one or several files: as one image, or as several if a file holds several.
 pub fn open(files: &[PathBuf], options: &ImageSourceOptions) -> Result<Vec<ImageSource>> {
     if let Some(axes) = &options.axes {
         axis_letters(axes)?;
     }
     match files {
-        [] => Err(Error::usage("there are no files")),
+        [] => Err(Error::usage("no input files")),
         [one] if options.pattern.is_none() => open_file(one, options),
-        // Each file of a set knows of all.
+        // Each file of a set refers to all others.
         [first, ..] if options.pattern.is_none() && tiff::is_set(first, files)? => open_file(first, options),
         many => Ok(vec![pattern::open(many, options)?]),
     }
@@ -294,7 +295,7 @@ fn open_file(path: &Path, options: &ImageSourceOptions) -> Result<Vec<ImageSourc
     Ok(found)
 }
 
-/// What a file is called without its folder and its ending.
+/// The file name without directory and extension.
 fn stem(path: &Path) -> String {
     let name = path.file_name().map_or(String::new(), |n| n.to_string_lossy().into_owned());
     let lower = name.to_ascii_lowercase();
@@ -306,7 +307,7 @@ fn stem(path: &Path) -> String {
     Path::new(&name).file_stem().map_or(name.clone(), |s| s.to_string_lossy().into_owned())
 }
 
-/// The places among t, c, z, y, x that these letters name, which must be different.
+/// The indexes of these letters among t, c, z, y, x; they must be distinct.
 pub(crate) fn axis_letters(axes: &str) -> Result<Vec<usize>> {
     let mut places = Vec::new();
     for letter in axes.chars().filter(|c| *c != ',' && !c.is_whitespace()) {
@@ -314,12 +315,12 @@ pub(crate) fn axis_letters(axes: &str) -> Result<Vec<usize>> {
         match place {
             Some(place) if !places.contains(&place) => places.push(place),
             _ => {
-                return Err(usage!("axes are letters of tczyx, each at most once, not {axes:?}"));
+                return Err(usage!("axes must be letters of tczyx, each at most once, not {axes:?}"));
             }
         }
     }
     if !places.contains(&Y) || !places.contains(&X) {
-        return Err(usage!("axes {axes:?} lack y or x"));
+        return Err(usage!("axes {axes:?} must include y and x"));
     }
     Ok(places)
 }

@@ -1,8 +1,8 @@
-//! Names in the order people mean: `a2` before `a10`.
+//! Natural sort order of names: `a2` before `a10`.
 
 use std::cmp::Ordering;
 
-/// Compares runs of digits as numbers, all else letter by letter.
+/// Compares runs of digits as numbers, everything else by character.
 pub(super) fn compare(a: &str, b: &str) -> Ordering {
     let (mut a_rest, mut b_rest) = (a, b);
     loop {
@@ -27,7 +27,7 @@ pub(super) fn compare(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// The first run of digits or of other letters, and the rest.
+/// The first run of digits or of other characters, and the rest.
 pub(super) fn split(text: &str) -> Option<(&str, &str)> {
     let first = text.chars().next()?.is_ascii_digit();
     let end = text.find(|c: char| c.is_ascii_digit() != first).unwrap_or(text.len());

@@ -1,4 +1,4 @@
-//! The elements of a numpy file as pixels.
+//! Reads numpy files as images.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::meta::DataType;
 use crate::meta::dtype::Endian;
 use crate::num;
 
-/// Spans up to this many bytes are read at once, if a good part of them is wanted.
+/// Spans up to this many bytes are read at once, if a good part of them is needed.
 const SPAN: u64 = 8 << 20;
 
 /// The elements of a numpy file.
@@ -21,11 +21,11 @@ struct NpySource {
     begin: u64,
     size: usize,
     is_big_endian: bool,
-    /// How many elements further the next position along t, c, z, y, x is; 0 for axes that are not there.
+    /// The strides in elements along t, c, z, y, x; 0 for missing axes.
     strides: [u64; 5],
 }
 
-/// A numpy file as an image. Its axes are the last of t, c, z, y, x, if nothing else is said.
+/// Opens a numpy file as an image. By default its axes are the last of t, c, z, y, x.
 pub(super) fn open(input: SourceFile, options: &ImageSourceOptions) -> Result<ImageSource> {
     let head = input.head(usize::try_from(MAX_HEADER).unwrap_or(0).saturating_add(16).min(1 << 20))?;
     let header = Header::read(&mut head.as_slice())?;
@@ -39,7 +39,7 @@ pub(super) fn open(input: SourceFile, options: &ImageSourceOptions) -> Result<Im
     };
     if places.len() != rank {
         let axes = options.axes.as_deref().unwrap_or_default();
-        return Err(usage!("axes {axes:?} for a numpy file of {rank} dimensions"));
+        return Err(usage!("axes {axes:?} do not fit a numpy file of {rank} dimensions"));
     }
     let data_type = match header.stored.fixed()? {
         DataType::Bool => DataType::UINT8,
@@ -57,7 +57,7 @@ pub(super) fn open(input: SourceFile, options: &ImageSourceOptions) -> Result<Im
         if let (Some(to), Some(step)) = (sizes.get_mut(*place), strides.get_mut(*place)) {
             (*to, *step) = (*n, stride);
         }
-        stride = stride.checked_mul(*n).ok_or_else(|| damaged("its shape is beyond measure"))?;
+        stride = stride.checked_mul(*n).ok_or_else(|| damaged("its shape is too large"))?;
     }
     let bytes = stride.checked_mul(num::u64_of(size)).and_then(|n| n.checked_add(header.length));
     if bytes.is_none_or(|n| n > input.len) {
@@ -70,7 +70,7 @@ pub(super) fn open(input: SourceFile, options: &ImageSourceOptions) -> Result<Im
     let is_big_endian = header.stored.endian == Some(Endian::Big);
     let npy = NpySource { input, begin: header.length, size, is_big_endian, strides };
     let mut source = ImageSource::new(name, sizes, data_type, Arc::new(npy));
-    // Axes that were named are meant, whatever their length.
+    // Axes given explicitly are declared, whatever their length.
     if options.axes.is_some() {
         for place in places {
             if let Some(declared) = source.declared.get_mut(place) {
@@ -81,7 +81,7 @@ pub(super) fn open(input: SourceFile, options: &ImageSourceOptions) -> Result<Im
     Ok(source)
 }
 
-/// One dimension of what is wanted: how many, how far apart in the file, how far apart in the answer.
+/// One dimension of a read: its length, and its strides in the file and in the output.
 #[derive(Clone, Copy)]
 struct FileDim {
     count: u64,
@@ -90,7 +90,7 @@ struct FileDim {
 }
 
 impl NpySource {
-    /// Reads what `dims`, the farthest apart first, select from the element `at` on, to the element `to` of `out`.
+    /// Reads the selection of `dims`, the largest stride first, from element `at` of the file to element `to` of `out`.
     fn gather(&self, handle: &Handle, dims: &[FileDim], at: u64, to: u64, out: &mut [u8]) -> Result<()> {
         let size = num::u64_of(self.size);
         let far = |d: &FileDim| (d.count.saturating_sub(1)).saturating_mul(d.stride);
@@ -107,7 +107,7 @@ impl NpySource {
             }
             _ => {
                 let offset = at.checked_mul(size).and_then(|n| n.checked_add(self.begin));
-                let offset = offset.ok_or_else(|| damaged("an element beyond measure"))?;
+                let offset = offset.ok_or_else(|| damaged("the offset of an element is too large"))?;
                 let span = handle.bytes(offset, num::usize_of(bytes)?)?;
                 self.scatter(&span, dims, 0, to, out)
             }
@@ -165,7 +165,7 @@ impl Pixels for NpySource {
 
     fn grain(&self) -> [u64; 3] {
         let [_, c, _, y, x] = self.strides;
-        // Channels that lie closer together than pixels come together.
+        // Channels with a smaller stride than pixels are read together.
         let together = if c != 0 && (c < x || c < y) { u64::MAX } else { 1 };
         [together, 1, 1]
     }

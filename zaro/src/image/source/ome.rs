@@ -1,4 +1,4 @@
-//! OME-XML: what it says of images, and itself without their pixels.
+//! OME-XML: parses image metadata, and writes the document without pixels.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -10,12 +10,12 @@ use quick_xml::{Reader, Writer};
 use super::ImageSource;
 use crate::error::{Error, Result, invalid};
 
-/// More images, channels or blocks than this in one document are not believed.
+/// The maximum number of images, channels or blocks in one document.
 const MAX_ITEMS: usize = 1 << 22;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct OmeDocument {
-    /// Of the file it is in.
+    /// The UUID of its file.
     pub(super) uuid: Option<String>,
     /// The file that has the document, if this one only refers to it.
     pub(super) elsewhere: Option<String>,
@@ -27,7 +27,7 @@ pub(super) struct OmeImage {
     pub(super) name: Option<String>,
     /// t, c, z, y, x.
     pub(super) sizes: [u64; 5],
-    /// Such as XYZCT: the first varies fastest.
+    /// `DimensionOrder`, such as XYZCT: the first varies fastest.
     pub(super) order: String,
     /// Along t, z, y, x: the size and its unit.
     pub(super) t: (Option<f64>, Option<String>),
@@ -85,7 +85,7 @@ impl XmlAttributes<'_> {
             None => Ok(None),
             Some(text) => match text.trim().parse() {
                 Ok(n) => Ok(Some(n)),
-                Err(_) => Err(invalid!("OME-XML: {name} is {text:?}, which is no count")),
+                Err(_) => Err(invalid!("OME-XML: {name} is {text:?}, expected a non-negative integer")),
             },
         }
     }
@@ -114,7 +114,7 @@ pub(super) fn parse(text: &str) -> Result<OmeDocument> {
         let event = reader.read_event().map_err(damaged)?;
         items += 1;
         if items > MAX_ITEMS * 4 {
-            return Err(Error::unsupported("OME-XML of so many elements is not supported"));
+            return Err(Error::unsupported("OME-XML with so many elements is not supported"));
         }
         let (start, is_empty) = match &event {
             Event::Start(start) => (start, false),
@@ -177,11 +177,11 @@ fn read_pixels(a: &XmlAttributes<'_>, image: &mut OmeImage) -> Result<()> {
 }
 
 fn read_channel(a: &XmlAttributes<'_>) -> Result<OmeChannel> {
-    // Red, green, blue, alpha from the highest byte on, as a signed number; some write it without a sign.
+    // Red, green, blue, alpha from the highest byte on, as a signed number; some writers use unsigned.
     let color = a.text("Color").and_then(|text| text.trim().parse::<i64>().ok());
     let bits = color
         .and_then(|n| i32::try_from(n).map(i32::to_be_bytes).or(u32::try_from(n).map(u32::to_be_bytes)).ok());
-    // One is written by some for want of another: white with nothing in its alpha is meant as such.
+    // Some writers use this as a default: white with alpha 0 means no colour.
     let emission = a.float("EmissionWavelength").map(|n| match a.text("EmissionWavelengthUnit").as_deref() {
         Some("\u{b5}m" | "\u{3bc}m" | "um") => n * 1000.0,
         _ => n,
@@ -205,8 +205,8 @@ fn read_block(a: &XmlAttributes<'_>) -> Result<TiffBlock> {
     })
 }
 
-/// The document of several images without their pixels, as a `bioformats2raw.layout` has it: that of the file if it came
-/// with one, else one that says what is known.
+/// The OME-XML of several images without pixels, for a `bioformats2raw.layout`: that of the file if it has one, else a
+/// new one from the known metadata.
 pub fn metadata_only(images: &[Arc<ImageSource>]) -> Result<String> {
     match images.iter().find_map(|i| i.xml.clone()) {
         Some(xml) => stripped(&xml),
@@ -220,7 +220,7 @@ fn stripped(xml: &str) -> Result<String> {
     reader.config_mut().check_end_names = false;
     let mut writer = Writer::new(Vec::new());
     let mut skipped = 0usize;
-    // Whether the pixels that are open still lack the element.
+    // Whether the open Pixels element still needs it.
     let mut wanted = false;
     let put = |writer: &mut Writer<Vec<u8>>, event: Event<'_>| writer.write_event(event).map_err(damaged);
     let empty = || Event::Empty(BytesStart::new("MetadataOnly"));
@@ -262,7 +262,7 @@ fn escaped(text: &str) -> Cow<'_, str> {
     quick_xml::escape::escape(text)
 }
 
-/// A document that says what is known of the images.
+/// Writes a new document from the known metadata of the images.
 fn written(images: &[Arc<ImageSource>]) -> String {
     let mut out = String::from(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<OME xmlns=\"http://www.openmicroscopy.org/Schemas/OME/2016-06\">\n",

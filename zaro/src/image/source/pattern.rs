@@ -1,8 +1,8 @@
-//! Many files as one image: a plane, or a stack of them, in each.
+//! File name patterns: combines many files, each with a plane or a stack, into one image.
 //!
-//! A pattern says what the names mean: `img_t{t:03}_c{c}_z{z:02}.tif`. Braces hold an axis, t, c or z; what comes after a
-//! colon is how the number was written, and does not matter for reading. Numbers must be without gaps, or evenly
-//! spaced; other words are ordered by name, and those of `{c}` become the names of channels. A `*` stands for anything.
+//! A pattern gives the axes of names: `img_t{t:03}_c{c}_z{z:02}.tif`. Braces hold an axis, t, c or z; a number format
+//! after a colon is ignored. Numbers must be consecutive or evenly spaced; other text is sorted by name, and that of
+//! `{c}` becomes the names of channels. A `*` matches anything.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -16,13 +16,13 @@ use crate::error::{Error, Hint, Result, invalid, unsupported, usage};
 use crate::image::model::Channel;
 use crate::num;
 
-/// More planes than this are not laid out in memory.
+/// The maximum number of files of an image.
 const MAX_FILES: u64 = 1 << 24;
 
 #[derive(Debug, Clone, PartialEq)]
 enum Token {
     Text(String),
-    /// Digits or, if they are none, any text: an axis.
+    /// An axis: digits or, if there are none, any text.
     Field(usize),
     /// Anything.
     Any,
@@ -43,20 +43,19 @@ fn parse(pattern: &str) -> Result<Vec<Token>> {
             tokens.push(Token::Any);
             rest = after;
         } else if let Some(after) = rest.strip_prefix('{') {
-            let (field, after) =
-                after.split_once('}').ok_or_else(|| wrong("has a brace that is not closed"))?;
+            let (field, after) = after.split_once('}').ok_or_else(|| wrong("has an unclosed brace"))?;
             let name = field.split(':').next().unwrap_or_default().trim();
             let axis = match name.to_ascii_lowercase().as_str() {
                 "t" | "time" => T,
                 "c" | "channel" => C,
                 "z" => Z,
-                _ => return Err(wrong("has braces that hold neither t, c nor z")),
+                _ => return Err(wrong("has braces around something other than t, c or z")),
             };
             if tokens.contains(&Token::Field(axis)) {
                 return Err(wrong("names an axis twice"));
             }
             if matches!(tokens.last(), Some(Token::Field(_) | Token::Any)) {
-                return Err(wrong("has nothing between two places that vary"));
+                return Err(wrong("needs text between two braces or wildcards"));
             }
             tokens.push(Token::Field(axis));
             rest = after;
@@ -68,8 +67,8 @@ fn parse(pattern: &str) -> Result<Vec<Token>> {
     Ok(tokens)
 }
 
-/// What stands in place of t, c, z in a name; `None` if the pattern does not fit. Numbers are preferred: in all places, then
-/// in those of t and z, since channels have names.
+/// The values of t, c, z in a name; `None` if it does not match. Numbers are preferred: for all axes, then for t and z,
+/// since channels have names.
 fn matched(tokens: &[Token], name: &str) -> Option<[Option<String>; 3]> {
     [[true; 3], [true, false, true], [false; 3]].into_iter().find_map(|digits| {
         let mut found = [None, None, None];
@@ -77,7 +76,7 @@ fn matched(tokens: &[Token], name: &str) -> Option<[Option<String>; 3]> {
     })
 }
 
-/// Whether tokens fit a text, and what stands in their places; `digits` says of t, c and z whether it has to be a number.
+/// Whether tokens match a text, and the values of the axes; `digits` says of t, c and z whether it must be a number.
 fn fits(tokens: &[Token], text: &str, digits: [bool; 3], found: &mut [Option<String>; 3]) -> bool {
     let Some((token, later)) = tokens.split_first() else { return text.is_empty() };
     let axis = match token {
@@ -99,15 +98,15 @@ fn fits(tokens: &[Token], text: &str, digits: [bool; 3], found: &mut [Option<Str
     };
     let number = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     match axis {
-        // A number is taken whole.
+        // A number is matched as a whole.
         Some(axis) if digits.get(axis) == Some(&true) => number > 0 && fit(number),
         Some(_) => (1..=text.len()).any(fit),
         None => (0..=text.len()).any(fit),
     }
 }
 
-/// The files that names with `*`, `?` or braces stand for, in the order of their numbers, and the pattern, if one of them is
-/// one. Folders may have braces, too: `t{t}/img_z{z}.tif`.
+/// Expands names with `*`, `?` or braces to files, in natural order, and returns the pattern, if there is one.
+/// Directories may have braces, too: `t{t}/img_z{z}.tif`.
 pub fn expand(inputs: &[String]) -> Result<(Vec<PathBuf>, Option<String>)> {
     let mut files = Vec::new();
     let mut pattern = None;
@@ -130,14 +129,14 @@ pub fn expand(inputs: &[String]) -> Result<(Vec<PathBuf>, Option<String>)> {
             found = below;
         }
         if found.is_empty() {
-            return Err(Error::not_found("no file has a name like this").with_store(input));
+            return Err(Error::not_found("no file matches this name").with_store(input));
         }
         found.sort_by(|(a, _), (b, _)| natural::compare(a, b));
         files.extend(found.into_iter().map(|(_, path)| path));
         if has_fields {
             let text = varying.join("/");
             if pattern.as_ref().is_some_and(|p| *p != text) {
-                return Err(Error::usage("there can be one pattern only"));
+                return Err(Error::usage("only one pattern can be given"));
             }
             pattern = Some(text);
         }
@@ -149,8 +148,8 @@ fn has_fields(name: &str) -> bool {
     name.contains('{') && name.contains('}')
 }
 
-/// The folder that is there, and the names below it from the first on that is a pattern. What is there under its own name
-/// is none, whatever letters it has.
+/// The existing directory, and the path components below it from the first pattern on. A component that exists
+/// literally is not a pattern, whatever characters it has.
 fn split_where_it_varies(path: &Path) -> Option<(PathBuf, Vec<String>)> {
     let varies = |name: &str| has_fields(name) || name.contains(['*', '?']);
     let mut folder = PathBuf::new();
@@ -166,7 +165,7 @@ fn split_where_it_varies(path: &Path) -> Option<(PathBuf, Vec<String>)> {
     (!names.is_empty()).then_some((folder, names))
 }
 
-/// What has a name like this in a folder: files, or folders on the way to them.
+/// The entries of a directory that match a name: files, or directories on the way to them.
 fn fitting(folder: &Path, name: &str, files: bool) -> Result<Vec<(String, PathBuf)>> {
     let place = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let tokens = if has_fields(name) { Some(parse(name)?) } else { None };
@@ -186,11 +185,11 @@ fn fitting(folder: &Path, name: &str, files: bool) -> Result<Vec<(String, PathBu
     Ok(found)
 }
 
-/// Whether a name is like one with `*` and `?`.
+/// Whether a name matches a glob of `*` and `?`.
 fn is_like(like: &str, name: &str) -> bool {
     let (like, name): (Vec<char>, Vec<char>) = (like.chars().collect(), name.chars().collect());
     let (mut like, mut name) = (like.as_slice(), name.as_slice());
-    // Where to go on when the last star takes one more letter.
+    // Where to backtrack when the last star matches one more character.
     let mut star: Option<(&[char], &[char])> = None;
     loop {
         (like, name) = match (like, name, star) {
@@ -218,7 +217,7 @@ struct AxisNames {
 }
 
 impl AxisNames {
-    /// From all that names have in its place.
+    /// Sorts the values that file names have for this axis.
     fn of(mut values: Vec<String>, are_channels: bool) -> Result<Self> {
         values.sort_by(|a, b| natural::compare(a, b));
         values.dedup();
@@ -238,7 +237,7 @@ impl AxisNames {
             return listed(both.into_iter().map(|(_, name)| name).collect());
         }
         if count > MAX_FILES {
-            return Err(unsupported!("numbers from {first} to {last} in names are too far apart"));
+            return Err(unsupported!("the numbers {first} to {last} in file names are too far apart"));
         }
         let place = values.iter().zip(&numbers).map(|(v, n)| (v.clone(), (n - first) / step)).collect();
         let names = (0..count).map(|i| (first + i * step).to_string()).collect();
@@ -246,20 +245,20 @@ impl AxisNames {
     }
 }
 
-/// Numbers of channels from here on are wavelengths in nanometres, where there are gaps between them.
+/// Channel numbers from here on are wavelengths in nanometres, if there are gaps between them.
 const LEAST_WAVELENGTH: u64 = 100;
 
 fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a.checked_rem(b).unwrap_or(0)) }
 }
 
-/// One image of many files.
+/// Opens many files as one image.
 pub(super) fn open(files: &[PathBuf], options: &ImageSourceOptions) -> Result<ImageSource> {
     let mut files = files.to_vec();
     files.sort_by(|a, b| natural::compare(&a.to_string_lossy(), &b.to_string_lossy()));
     let pattern = options.pattern.as_deref().map(|text| {
         let mut parts: Vec<&str> = text.split('/').filter(|p| !p.is_empty()).collect();
-        // Folders before the first that varies say nothing.
+        // Leading directories common to all names carry no information.
         let first = parts.iter().position(|p| has_fields(p)).unwrap_or(parts.len().saturating_sub(1));
         parts.drain(..first);
         parts
@@ -278,11 +277,9 @@ pub(super) fn open(files: &[PathBuf], options: &ImageSourceOptions) -> Result<Im
     let mut places: Vec<[Option<String>; 3]> = Vec::new();
     for file in &files {
         let found = matched(&tokens, &name_of(file));
-        places.push(
-            found.ok_or_else(|| {
-                Error::usage("the name does not fit the pattern").with_store(file.display())
-            })?,
-        );
+        places.push(found.ok_or_else(|| {
+            Error::usage("the file name does not match the pattern").with_store(file.display())
+        })?);
     }
     let mut lines = Vec::new();
     for axis in [T, C, Z] {
@@ -306,7 +303,9 @@ pub(super) fn open(files: &[PathBuf], options: &ImageSourceOptions) -> Result<Im
             at = at * n + i;
         }
         if let Some(other) = parts.insert(at, file.clone()) {
-            return Err(usage!("this and {} have the same place", other.display()).with_store(file.display()));
+            return Err(
+                usage!("this and {} have the same position", other.display()).with_store(file.display())
+            );
         }
     }
     let tcz = [counts.first(), counts.get(1), counts.get(2)].map(|n| n.copied().unwrap_or(1));
@@ -350,15 +349,15 @@ fn check_missing(
     let names: Vec<String> = (0..total).filter(|i| !parts.contains_key(i)).take(5).map(named).collect();
     let more = if total - there > num::u64_of(names.len()) { " and others" } else { "" };
     Err(invalid!("{} of {total} files are missing: {}{more}", total - there, names.join(", "))
-        .with_hint("allow_missing", "makes them zeros"))
+        .with_hint("allow_missing", "fills them with zeros"))
 }
 
-/// Files one behind the other, along the first axis that is asked for, or z.
+/// Stacks files along the first axis of `axes`, or z.
 fn stacked(files: &[PathBuf], options: &ImageSourceOptions) -> Result<ImageSource> {
     let letters = options.axes.as_deref().unwrap_or("zyx");
     let axis = match super::axis_letters(letters)?.first() {
         Some(axis) if *axis < Y => *axis,
-        _ => return Err(usage!("axes {letters:?} have none for the files")),
+        _ => return Err(usage!("axes {letters:?} have no axis left to stack the files along")),
     };
     let parts: BTreeMap<u64, PathBuf> = (0..).zip(files.iter().cloned()).collect();
     let mut tcz = [1; 3];
@@ -369,25 +368,25 @@ fn stacked(files: &[PathBuf], options: &ImageSourceOptions) -> Result<ImageSourc
     assemble(parts, tcz, has, options)
 }
 
-/// Opens the files, which must be alike, and puts them together.
+/// Opens the files, which must have the same shape and type, and combines them.
 fn assemble(
     parts: BTreeMap<u64, PathBuf>,
     tcz: [u64; 3],
     has: [bool; 3],
     options: &ImageSourceOptions,
 ) -> Result<ImageSource> {
-    // The axes that were given are those of the whole.
+    // The given axes are those of the combined image.
     let inner = ImageSourceOptions { axes: None, pattern: None, ..options.clone() };
     let open = |(i, path): (u64, PathBuf)| {
         let mut found = open_file(&path, &inner)?;
         match (found.pop(), found.is_empty()) {
             (Some(source), true) => Ok((i, source)),
-            _ => Err(Error::unsupported("files that hold several images cannot be parts of one")
+            _ => Err(Error::unsupported("files that hold several images cannot be combined into one")
                 .with_store(path.display())),
         }
     };
     let opened = install(|| parts.into_par_iter().map(open).collect::<Result<Vec<(u64, ImageSource)>>>())?;
-    let Some((_, first)) = opened.first() else { return Err(Error::usage("there are no files")) };
+    let Some((_, first)) = opened.first() else { return Err(Error::usage("no input files")) };
     let mut whole = first.clone();
     for ((axis, n), has) in [T, C, Z].into_iter().zip(tcz).zip(has) {
         let (Some(size), Some(declared)) = (whole.sizes.get_mut(axis), whole.declared.get_mut(axis)) else {
@@ -396,7 +395,9 @@ fn assemble(
         if has {
             if *size != 1 {
                 let letter = super::AXES.get(axis).copied().unwrap_or(' ');
-                return Err(usage!("the names have {letter}, but so has each file: {size} of them"));
+                return Err(usage!(
+                    "the axis {letter} is both in the file names and in each file ({size} positions)"
+                ));
             }
             *size = n;
             *declared = true;
@@ -430,7 +431,7 @@ fn assemble(
     let grain = if has[C] { [1, first.grain()[1], first.grain()[2]] } else { first.grain() };
     let missing = planes.iter().filter(|p| p.is_none()).count();
     if missing > 0 {
-        whole.warnings.push(format!("{missing} files are missing and become zeros"));
+        whole.warnings.push(format!("{missing} files are missing and filled with zeros"));
     }
     whole.pixels = Arc::new(Mosaic { parts: planes, tcz, has, grain });
     Ok(whole)
@@ -440,7 +441,7 @@ fn assemble(
 struct Mosaic {
     parts: Vec<Option<Arc<dyn Pixels>>>,
     tcz: [u64; 3],
-    /// Which of t, c, z go from file to file.
+    /// Which of t, c, z vary between files.
     has: [bool; 3],
     grain: [u64; 3],
 }
@@ -482,8 +483,8 @@ impl Pixels for Mosaic {
     }
 }
 
-/// What names that differ in numbers mean by them, if letters before these tell: `_t001_c1_z02`. `None` if they differ in one
-/// number that has no such letter, or if it is said what the `order` of the names means.
+/// Guesses the pattern of names that differ in numbers, by the letters before these: `_t001_c1_z02`. `None` if they
+/// differ in one number without such a letter, or if the `order` of the names is given an axis.
 fn guess(names: &[String], order: bool) -> Result<Option<Vec<Token>>> {
     let split: Vec<Vec<&str>> = names.iter().map(|n| runs(n)).collect();
     let Some(first) = split.first() else { return Ok(None) };
@@ -496,7 +497,7 @@ fn guess(names: &[String], order: bool) -> Result<Option<Vec<Token>>> {
         let pattern = suggestion(names).unwrap_or_else(|| "img_t{t}_{c}_z{z}.tif".to_owned());
         let axes = Hint::option("axes", "stacks the files in the order of their names").set_to("zyx");
         Err(usage!("{why}")
-            .or_hint(Hint::option("pattern", "says what the names mean").set_to(pattern))
+            .or_hint(Hint::option("pattern", "gives the axes in the names").set_to(pattern))
             .or_hint(axes))
     };
     if !split.iter().all(alike) {
@@ -529,7 +530,7 @@ fn guess(names: &[String], order: bool) -> Result<Option<Vec<Token>>> {
     }
 }
 
-/// A pattern that these names may follow: parts between `_`, `-` and the like that differ, by the letters before their
+/// Suggests a pattern for these names: parts between `_`, `-` and the like that differ, by the letters before their
 /// numbers; words are channels.
 fn suggestion(names: &[String]) -> Option<String> {
     let is_between = |c: char| !c.is_ascii_alphanumeric();
@@ -570,7 +571,7 @@ fn suggestion(names: &[String]) -> Option<String> {
     parse(&pattern).ok().map(|_| pattern).filter(|p| !p.contains('\''))
 }
 
-/// The axis that a word before a number names.
+/// The axis for a word before a number.
 fn axis_of(word: &str) -> Option<usize> {
     match word {
         "t" | "time" | "tp" | "frame" => Some(T),
@@ -580,7 +581,7 @@ fn axis_of(word: &str) -> Option<usize> {
     }
 }
 
-/// Runs of digits and of other letters.
+/// Runs of digits and of other characters.
 fn runs(mut name: &str) -> Vec<&str> {
     let next = || {
         let (run, after) = natural::split(name)?;

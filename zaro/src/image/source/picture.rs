@@ -1,4 +1,4 @@
-//! PNG and JPEG.
+//! Reads PNG and JPEG files.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -14,10 +14,10 @@ use crate::error::{Error, Result, invalid};
 use crate::meta::DataType;
 use crate::num;
 
-/// How much memory the PNG decoder may take beside a row.
+/// The memory limit of the PNG decoder besides a row.
 const PNG_MEMORY: usize = 64 << 20;
 
-/// JPEG files beyond this are not read: they have to be in memory as a whole.
+/// The maximum size of JPEG files, which have to be in memory as a whole.
 const MAX_JPEG: u64 = 1 << 30;
 
 fn damaged(e: png::DecodingError) -> Error {
@@ -26,13 +26,13 @@ fn damaged(e: png::DecodingError) -> Error {
 
 struct PngSource {
     input: SourceFile,
-    /// Palettes stay numbers.
+    /// Keep palette indexes.
     indexes: bool,
     width: u64,
     height: u64,
     samples: u64,
     size: usize,
-    /// Bits of a sample in the file, where they are fewer than eight.
+    /// Bits per sample in the file, if fewer than eight.
     packed: Option<u32>,
 }
 
@@ -45,7 +45,7 @@ impl PngSource {
         decoder.set_ignore_iccp_chunk(true);
         decoder.ignore_checksums(false);
         let info = decoder.read_header_info().map_err(damaged)?;
-        // Numbers of fewer bits stay as they are, and are not stretched to eight.
+        // Samples of fewer bits are not scaled to eight.
         let kept = match info.color_type {
             ColorType::Indexed => indexes,
             ColorType::Grayscale => info.bit_depth != BitDepth::Sixteen && info.bit_depth != BitDepth::Eight,
@@ -55,7 +55,7 @@ impl PngSource {
         decoder.read_info().map_err(damaged)
     }
 
-    /// A row with a byte for each number of fewer bits, the highest bits first.
+    /// Unpacks a row to one byte per sample, the highest bits first.
     fn unpacked<'a>(&self, row: &'a [u8]) -> Result<Cow<'a, [u8]>> {
         let Some(bits) = self.packed else { return Ok(Cow::Borrowed(row)) };
         let mask = u8::MAX >> (8 - bits);
@@ -102,11 +102,11 @@ impl Pixels for PngSource {
             return Err(place(Error::io("the file changed while it was read")));
         }
         if reader.info().interlaced {
-            // All rows come in seven turns, so all are needed at once.
+            // Interlaced: rows come in seven passes, so all are needed at once.
             let bytes = num::product(&[num::u64_of(line), self.height])?;
             let most = self.input.len.saturating_mul(1100).saturating_add(1 << 16);
             if bytes > most {
-                return Err(place(invalid!("a PNG image of {bytes} bytes in {}", self.input.len)));
+                return Err(place(invalid!("implausible PNG size: {bytes} bytes in {}", self.input.len)));
             }
             let mut whole = vec![0; num::usize_of(bytes)?];
             reader.next_frame(&mut whole).map_err(damaged).map_err(place)?;
@@ -122,13 +122,13 @@ impl Pixels for PngSource {
         }
         for y in 0..window.y.end {
             let row = reader.next_row().map_err(damaged).map_err(place)?;
-            let row = row.ok_or_else(|| place(Error::invalid("the PNG image ends too early")))?;
+            let row = row.ok_or_else(|| place(Error::invalid("the PNG image is truncated")))?;
             if y >= window.y.start {
                 put(&self.unpacked(row.data())?, (self.samples, self.size), y, window, out)?;
             }
         }
         if window.y.end >= self.height {
-            // The checksums come behind the last row.
+            // The checksums follow the last row.
             reader.finish().map_err(damaged).map_err(place)?;
         }
         Ok(())
@@ -139,7 +139,7 @@ impl Pixels for PngSource {
     }
 }
 
-/// One row of `samples` samples of `size` bytes, most significant first, to where it belongs.
+/// Copies one row of `samples` samples of `size` bytes, big-endian, to its place in `out`.
 fn put(row: &[u8], (samples, size): (u64, usize), y: u64, window: &Window, out: &mut [u8]) -> Result<()> {
     let [_, rows, columns] = window.counts();
     let (columns, rows) = (num::usize_of(columns)?, num::usize_of(rows)?);

@@ -1,4 +1,4 @@
-//! Files that other programs wrote (conformance/make_tiffs.py), and damaged ones.
+//! Tests with files written by other programs (conformance/make_tiffs.py), and with damaged ones.
 
 use std::path::{Path, PathBuf};
 

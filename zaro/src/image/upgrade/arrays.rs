@@ -1,30 +1,30 @@
-//! What becomes of an array.
+//! Computes the target metadata of an array in an upgrade.
 
 use crate::error::Result;
 use crate::image::version::ImageVersion;
 use crate::meta::create::{MemoryLayout, NewArray};
 use crate::meta::{ArrayMeta, ChunkKeys, Format, convert, write};
 
-/// An array as it is to be.
+/// The target of an array.
 #[derive(Debug, Clone)]
 pub(super) struct ArrayTarget {
     pub(super) meta: ArrayMeta,
-    /// Why its chunks are coded anew; if none, they are the same bytes.
+    /// Why its chunks must be recoded; `None` if the bytes stay the same.
     pub(super) recode: Option<String>,
 }
 
-/// What is wanted of an array.
+/// Requirements on an array.
 #[derive(Debug, Clone, Default)]
 pub(super) struct WantedArray {
-    /// Whether its chunks should stay where they are, if that can be.
+    /// Whether its chunks should be kept in place, if possible.
     pub(super) in_place: bool,
-    /// Whether it is a level of an image, with whose chunk keys the version is particular.
+    /// Whether it is a level of an image, for which the version requires certain chunk keys.
     pub(super) level: bool,
-    /// The names of its dimensions, if they are known.
+    /// The names of its dimensions, if known.
     pub(super) names: Option<Vec<String>>,
 }
 
-/// The array as the version `to` wants it.
+/// The target of an array for the version `to`.
 pub(super) fn target(meta: &ArrayMeta, to: ImageVersion, wanted: &WantedArray) -> Result<ArrayTarget> {
     let named = |meta: ArrayMeta| match &wanted.names {
         Some(names) if names.len() == meta.shape.len() => {
@@ -50,18 +50,18 @@ pub(super) fn target(meta: &ArrayMeta, to: ImageVersion, wanted: &WantedArray) -
     let foreign = converted.meta.codecs.iter().find(|c| c.name.starts_with("numcodecs."));
     let recode = converted.recode.or_else(|| {
         let name = &foreign.filter(|_| to.format() == Format::V3)?.name;
-        Some(format!("few readers of V3 know {name:?}"))
+        Some(format!("few V3 readers support {name:?}"))
     });
     let mut draft = named(converted.meta);
     if recode.is_some() && to.format() == Format::V3 {
-        // The compressor that every reader has; filters have done their work.
+        // A compressor that every reader has, without filters.
         let plain = NewArray { codecs: None, layout: MemoryLayout::C, ..NewArray::like(&draft)? };
         draft = NewArray { keys: Some(usual), ..plain }.meta()?;
     } else if to.format() == Format::V3 {
         draft.keys = if wanted.in_place { meta.keys } else { usual };
     } else if wanted.level {
         draft.keys = usual;
-        // The axes of 0.4 are in the metadata of the image alone; there is no way down to 0.3, which repeats them.
+        // The axes of 0.4 are only in the image metadata; 0.3, which repeats them, is never a target of a downgrade.
         draft.dimension_names = None;
     }
     Ok(ArrayTarget { meta: write::settle(draft)?, recode })

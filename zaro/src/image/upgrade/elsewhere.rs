@@ -1,4 +1,4 @@
-//! An upgrade to another place: what is there stays as it is.
+//! Upgrades a hierarchy to another location; the source is not changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,17 +18,16 @@ use crate::meta::path::{join, normal, shown};
 use crate::store::{Condition, REPLACEMENT, SharedStore, StoreExt as _, is_journal};
 use crate::task::Operation;
 
-/// Files copied at once.
+/// Files copied concurrently.
 const AT_ONCE: usize = 8;
 
-/// Names of documents, which are no files to be kept.
+/// Names of metadata documents, which are not copied as files.
 const DOCUMENTS: [&str; 5] = ["zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"];
 
-/// Makes of the hierarchy at `from_path` of `source` one of another version at `to_path` of `store`. Blocks until it is
-/// done.
+/// Converts the hierarchy at `from_path` of `source` to another version at `to_path` of `store`.
 ///
-/// `name` is the address of the source, for the journal. An unfinished upgrade is taken up only if address, data and options
-/// are the same.
+/// `name` is the address of the source, for the journal. An unfinished upgrade is resumed only if address, data and
+/// options are the same.
 pub async fn upgrade(
     source: &Zarr,
     name: &str,
@@ -40,7 +39,7 @@ pub async fn upgrade(
     let _operation = Operation::begin("image upgrade", store);
     options.check()?;
     let (from_path, to_path) = (source.key_of(from_path)?, normal(to_path)?);
-    // Consolidated metadata may be older than the nodes; they count only where nodes cannot be listed.
+    // Consolidated metadata may be stale; it is used only if nodes cannot be listed.
     let own = if source.is_consolidated() && source.store().list("").await.is_ok() {
         let options = OpenOptions { use_consolidated: false, ..source.options().clone() };
         Some(Zarr::from_store(source.store().clone(), options).await?)
@@ -53,7 +52,7 @@ pub async fn upgrade(
     let plan = UpgradePlan::of(&tree, options.to, false, options.lossy)?;
     let files = files(source, &tree).await?;
     let copying = options.copying();
-    // Nothing is put where nothing is to be done, not even to find out.
+    // A dry run puts nothing, not even a probe.
     let existing = if options.dry_run { Existing::Refuse } else { options.existing };
     let room = Room::find(store, &to_path, existing).await?;
     let (made_in, root) = (room.store(), room.path());
@@ -102,16 +101,16 @@ pub async fn upgrade(
         work.verify(&single).await?;
     }
     content.unchanged(&intent.source).await?;
-    // The place is still ours.
+    // Check that the journal is still ours.
     journal.write().await?;
-    // Leaves first: the hierarchy is there when its root is.
+    // Leaves first: the hierarchy becomes visible with its root.
     for (path, planned) in plan.nodes.iter().rev() {
         let (stored, _) = plan.documents(planned)?;
         let to = join(root, path);
         let top = path.is_empty() && !(resumed && hierarchy::find(made_in, &to).await?.is_some());
         hierarchy::put_documents(made_in, &to, plan.to.format(), stored, top).await?;
     }
-    // Those of the root last: a V3 group that carries others is left out of what is carried.
+    // The root last: consolidated metadata do not include groups that have their own.
     let top = was_consolidated.then(String::new);
     for group in plan.consolidated.iter().filter(|g| !g.is_empty()).cloned().chain(top) {
         hierarchy::consolidate(made_in, &join(root, &group)).await?;
@@ -126,7 +125,7 @@ pub async fn upgrade(
     Ok(report)
 }
 
-/// The keys, from the root of the hierarchy, of all that is neither a document nor a chunk.
+/// The keys, from the root of the hierarchy, of all files that are neither documents nor chunks.
 async fn files(source: &Zarr, tree: &UpgradeTree) -> Result<Vec<String>> {
     let root = &tree.root;
     let relative =
@@ -135,13 +134,13 @@ async fn files(source: &Zarr, tree: &UpgradeTree) -> Result<Vec<String>> {
     let store = source.store();
     let listed = async {
         if !store.lists_all() {
-            // Chunks are found by their place in the grid; only other files need a listing.
+            // Chunks are found by the grid; only other files need a listing.
             let is_array = |path: &str| {
                 tree.members.get(path).is_some_and(|m| matches!(m.node.meta, NodeMeta::Array(_)))
             };
             let others = source.other_files(root, is_array).await?;
             if others.is_empty() {
-                return Err(Error::unsupported("nothing is listed"));
+                return Err(Error::unsupported("the store cannot list"));
             }
             found.extend(others.iter().filter(|key| is_file(tree, key)).map(|key| relative(key)));
             return Ok(());
@@ -156,9 +155,9 @@ async fn files(source: &Zarr, tree: &UpgradeTree) -> Result<Vec<String>> {
     }
     .await;
     match listed {
-        // Of a web server, a folder that has a name is one that is not listed, among others that are.
+        // On a web server, an error with a key is a directory that is not listed, among others that are.
         Err(e) if e.kind() == ErrorKind::Unsupported && (store.lists_all() || e.key().is_none()) => {
-            // What there may be without anybody knowing.
+            // Other files may exist, but cannot be known.
             for (path, _) in tree.members.iter().filter(|(_, m)| m.group.layout) {
                 let key = join(path, "OME/METADATA.ome.xml");
                 if store.exists(&key).await? {
@@ -203,7 +202,7 @@ async fn copy_files(
         .try_for_each_concurrent(AT_ONCE, |file| async move {
             let key = join(&plan.root, file);
             let Some(bytes) = source.store().get(&key, None).await? else {
-                return Err(Error::conflict("somebody deleted this file while it was to be copied")
+                return Err(Error::conflict("this file was deleted concurrently, before it was copied")
                     .with_key(key)
                     .with_node(shown(&plan.root)));
             };

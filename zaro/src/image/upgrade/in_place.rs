@@ -1,8 +1,8 @@
-//! The upgrade where the hierarchy is.
+//! Upgrades a hierarchy in place.
 //!
-//! New documents and chunks lie beside the old ones until all are proved (`hierarchy/transaction.rs`). So a reader finds the old
-//! hierarchy or the new one whole; only where both have the same Zarr version are there moments in which some groups are new
-//! and some old. An upgrade that turns out to be impossible before anything old was touched is undone.
+//! New documents and chunks are written beside the old ones until all are verified (`hierarchy/transaction.rs`). So a
+//! reader sees either the old or the new hierarchy; only if both have the same Zarr version, some groups may briefly be
+//! new and some old. An upgrade that fails before anything old was changed is rolled back.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,9 +25,9 @@ use crate::task::Operation;
 
 const OPERATION: &str = "image upgrade --in-place";
 
-/// Brings the hierarchy at `path` to another version, where it is.
+/// Upgrades the hierarchy at `path` to another version in place.
 ///
-/// One that was killed is finished by beginning it again.
+/// Repeat a killed call to resume it.
 pub async fn upgrade_in_place(store: &SharedStore, path: &str, options: &UpgradeOptions) -> Result<Upgraded> {
     let _operation = Operation::begin("image upgrade", store);
     options.check()?;
@@ -43,11 +43,11 @@ pub async fn upgrade_in_place(store: &SharedStore, path: &str, options: &Upgrade
         if begun != Some(options.to.text()) {
             let begun = begun.unwrap_or("?");
             return Err(placed(Error::usage(format!(
-                "an upgrade to {begun} was begun here and is to be finished first"
+                "an upgrade to {begun} is unfinished here; rerun it to finish it first"
             ))));
         }
         if options.dry_run {
-            return Err(placed(Error::usage("an upgrade was begun here; it is to be finished first")));
+            return Err(placed(Error::usage("an upgrade is unfinished here; rerun it to finish it first")));
         }
         if left.document.get("put").is_some() {
             let change = PendingChange::parse(&left.document, &root);
@@ -85,13 +85,13 @@ pub async fn upgrade_in_place(store: &SharedStore, path: &str, options: &Upgrade
     let source = content.json(&store.to_string()).await?;
     let intent = Intent { operation: OPERATION, source, options: options.json(), plan: plan.digest()? };
     let journal = match &left {
-        // What was brought is of the same chunks.
+        // The new chunks come from the same source.
         Some(left) if left.differences(&intent).is_empty() => {
             report.resumed = true;
             left.own().await?
         }
         Some(left) => {
-            // Nothing old was touched yet: what was brought is taken back, and brought anew.
+            // Nothing old was changed yet: discard the new chunks, and start again.
             PendingChange::default().undo(store, &work.brought(), left.own().await?).await?;
             Journal::create_for(store, &root, &intent).await?
         }
@@ -99,7 +99,7 @@ pub async fn upgrade_in_place(store: &SharedStore, path: &str, options: &Upgrade
     };
     journal.set("separators", separators_json(&plan)).await?;
     let brought = async {
-        // Others see from now on that all of this is worked on. What they did before counts.
+        // From here on, others see the journal; changes they made before it count.
         let is_array = |member: &UpgradeNode| matches!(member.node.meta, NodeMeta::Array(_));
         let kinds: Vec<(&str, bool)> =
             tree.members.iter().map(|(path, m)| (path.as_str(), is_array(m))).collect();
@@ -114,7 +114,7 @@ pub async fn upgrade_in_place(store: &SharedStore, path: &str, options: &Upgrade
         content.unchanged(&intent.source).await
     };
     if let Err(e) = brought.await {
-        // What was stopped can go on; what is impossible is undone.
+        // A cancelled upgrade can resume; an impossible one is rolled back.
         if !matches!(e.kind(), ErrorKind::Io | ErrorKind::Cancelled) && journal.write().await.is_ok() {
             PendingChange::default().undo(store, &work.brought(), journal).await?;
         }
@@ -123,7 +123,7 @@ pub async fn upgrade_in_place(store: &SharedStore, path: &str, options: &Upgrade
     let change = change(&plan)?;
     journal.keep("tops", plan.tops.iter().map(Json::string).collect());
     journal.keep("report", report.json());
-    // With the last of these it can be finished from the journal.
+    // After the last of these, it can be completed from the journal alone.
     let [delete, chunks, (put, documents)] = change.members();
     for (name, value) in [delete, chunks] {
         journal.keep(name, value);
@@ -138,7 +138,7 @@ pub async fn upgrade_in_place(store: &SharedStore, path: &str, options: &Upgrade
     Ok(report)
 }
 
-/// What lies above must not deny what the hierarchy becomes.
+/// Checks that groups above are compatible with the new version.
 async fn above(zarr: &Zarr, plan: &UpgradePlan) -> Result<()> {
     for above in ancestors(&plan.root) {
         let Some(node) = zarr.direct_node(above).await? else { continue };
@@ -151,7 +151,7 @@ async fn above(zarr: &Zarr, plan: &UpgradePlan) -> Result<()> {
         };
         if let Some(says) = says {
             return Err(Error::usage(format!(
-                "it lies in {}, which is {says}; upgrade that, or upgrade to another place",
+                "it is part of {}, which is {says}; upgrade that, or upgrade to another location",
                 shown(above)
             )));
         }
@@ -169,7 +169,7 @@ fn separators(journal: &Json) -> BTreeMap<String, char> {
     all.iter().filter_map(|(path, s)| Some((path.clone(), s.as_str()?.chars().next()?))).collect()
 }
 
-/// What is to be put and deleted when all chunks are there.
+/// The puts and deletions to do when all chunks are written.
 fn change(plan: &UpgradePlan) -> Result<PendingChange> {
     let mut documents: BTreeMap<&str, (Stored, bool)> = BTreeMap::new();
     for (path, planned) in &plan.nodes {
@@ -192,7 +192,7 @@ fn change(plan: &UpgradePlan) -> Result<PendingChange> {
     }
 
     let mut put: Vec<(String, Json)> = Vec::new();
-    // The root comes first in order, so last here; and what makes a node comes after its attributes.
+    // The root sorts first, so it is put last; and the document that makes a node follows its attributes.
     for (path, (stored, changed)) in documents.into_iter().rev() {
         if changed {
             let at = join(&plan.root, path);
@@ -203,7 +203,7 @@ fn change(plan: &UpgradePlan) -> Result<PendingChange> {
     Ok(PendingChange { put, delete: old_documents(plan, &kept), chunks: plan.leaves.clone() })
 }
 
-/// The keys of documents that are not needed any more, those of the root first.
+/// The keys of obsolete documents, those of the root first.
 fn old_documents(plan: &UpgradePlan, kept: &BTreeSet<String>) -> Vec<String> {
     let names: &[&str] = match plan.was {
         Format::V3 => &["zarr.json"],
@@ -229,7 +229,7 @@ fn old_documents(plan: &UpgradePlan, kept: &BTreeSet<String>) -> Vec<String> {
     keys
 }
 
-/// What an upgrade that was finished from its journal has done.
+/// The report of an upgrade that was completed from its journal.
 fn report_of(journal: &Json, to: ImageVersion) -> Upgraded {
     let report = journal.get("report").cloned().unwrap_or(Json::Null);
     let number = |name: &str| {

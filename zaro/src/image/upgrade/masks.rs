@@ -1,4 +1,4 @@
-//! Masks of the seed, which are plain arrays, become label images: groups with a level for every level of the image.
+//! Converts seed masks, which are plain arrays, to label images: groups with a level for every level of the image.
 
 use std::collections::BTreeSet;
 
@@ -21,22 +21,22 @@ use crate::num;
 pub(super) struct Mask {
     /// The array.
     pub(super) array: String,
-    /// The group of the image it is of.
+    /// The group of its image.
     pub(super) image: String,
     /// Its name below `labels`.
     pub(super) name: String,
 }
 
-/// The masks of all images, and what they leave behind.
+/// The masks of all images, and the groups they leave empty.
 #[derive(Debug, Default)]
 pub(super) struct Masks {
     pub(super) masks: Vec<Mask>,
-    /// Groups that have nothing left in them.
+    /// Groups that become empty.
     pub(super) emptied: BTreeSet<String>,
 }
 
 impl Masks {
-    /// Finds them.
+    /// Finds the masks of a hierarchy.
     pub(super) fn of(tree: &UpgradeTree, notes: &mut Vec<String>) -> Self {
         let mut found = Self::default();
         if tree.format != Format::V2 {
@@ -61,7 +61,7 @@ impl Masks {
                         continue;
                     };
                     if let Some(why) = unfit(meta, first) {
-                        notes.push(format!("{}: {why}; it stays a plain array", shown(&array)));
+                        notes.push(format!("{}: {why}; kept as a plain array", shown(&array)));
                         continue;
                     }
                     let name = if taken.contains(&name) { join("masks", &name) } else { name };
@@ -74,7 +74,7 @@ impl Masks {
         found
     }
 
-    /// Notes which of the groups at `path` and below it have nothing left.
+    /// Records which of the groups at `path` and below it become empty.
     fn empty(&mut self, tree: &UpgradeTree, path: &str) {
         if !tree.members.contains_key(path) {
             return;
@@ -84,7 +84,7 @@ impl Masks {
             .below(path)
             .filter(|(p, m)| match &m.node.meta {
                 NodeMeta::Array(_) => !gone(p),
-                // A group that says something stays.
+                // A group with attributes is kept.
                 NodeMeta::Group(g) => g.attributes.members().is_some_and(|a| !a.is_empty()),
             })
             .map(|(p, _)| p)
@@ -98,12 +98,12 @@ impl Masks {
         }
     }
 
-    /// The mask that is this array.
+    /// Whether this array is a mask.
     pub(super) fn is(&self, array: &str) -> bool {
         self.masks.iter().any(|m| m.array == array)
     }
 
-    /// The attributes of the group at `path`, `labels` or `masks` of an image, with masks counted among the labels.
+    /// The attributes of the group at `path`, `labels` or `masks` of an image, with masks listed as labels.
     pub(super) fn listed(&self, path: &str, attributes: &Json) -> Json {
         let mut attributes = attributes.clone();
         let Some(image) = parent(path) else { return attributes };
@@ -134,7 +134,7 @@ impl Masks {
     }
 }
 
-/// The arrays below a group that lists nothing, as far as plain groups lead.
+/// The arrays below a group without a list, descending through plain groups.
 fn unlisted(tree: &UpgradeTree, group: &str) -> Vec<String> {
     let images: Vec<&str> =
         tree.below(group).filter(|(_, m)| !m.group.multiscales.is_empty()).map(|(p, _)| p).collect();
@@ -145,19 +145,19 @@ fn unlisted(tree: &UpgradeTree, group: &str) -> Vec<String> {
         .collect()
 }
 
-/// Why an array cannot be labels of an image whose largest level is `image`.
+/// The reason why an array cannot become labels of an image whose largest level is `image`.
 fn unfit(mask: &ArrayMeta, image: &ArrayMeta) -> Option<String> {
     if mask.shape.len() != image.shape.len() {
         let (mask, image) = (mask.shape.len(), image.shape.len());
-        return Some(format!("a mask of {mask} dimensions, where the image has {image}"));
+        return Some(format!("the mask has {mask} dimensions, but the image has {image}"));
     }
     match mask.data_type {
         DataType::Bool | DataType::Int(_) | DataType::UInt(_) => None,
-        _ => Some(format!("a mask of {}, which is no integer", mask.data_type)),
+        _ => Some(format!("the mask has type {}, which is not an integer type", mask.data_type)),
     }
 }
 
-/// Adds the label image that a mask becomes to the plan.
+/// Adds the label image for a mask to the plan.
 pub(super) fn plan(
     tree: &UpgradeTree,
     mask: &Mask,
@@ -173,7 +173,7 @@ pub(super) fn plan(
     let axes: Vec<Axis> = image.group.multiscales.first().map(|m| m.axes.clone()).unwrap_or_default();
     let names: Vec<String> = axes.into_iter().map(|a| a.name).collect();
     let label = join(&join(&mask.image, "labels"), &mask.name);
-    // An array of V2 whose place a group takes: the chunks of the one must not be taken for levels of the other.
+    // A group replaces a V2 array: chunks of the array must not be mistaken for levels of the group.
     let prefix = if label == mask.array { "s" } else { "" };
     let wanted = WantedArray {
         in_place: false,
@@ -190,7 +190,7 @@ pub(super) fn plan(
     if cast {
         largest.data_type = DataType::UINT8;
         largest.fill = Some(Fill::zero(&DataType::UINT8));
-        // Filters for booleans are none for numbers.
+        // Filters for booleans do not apply to integers.
         largest.codecs = None;
     }
     let chunks = largest.chunks.clone().unwrap_or_else(|| target.meta.grid.largest());
@@ -234,7 +234,7 @@ pub(super) fn plan(
     let lifted =
         lift::lift(&document, image.version.max(ImageVersion::V01), plan.to, &known).map_err(placed)?;
     plan.notes.extend(lifted.notes.iter().map(|n| format!("{}: {n}", shown(&label))));
-    plan.notes.push(format!("{} becomes the labels {}", shown(&mask.array), shown(&label)));
+    plan.notes.push(format!("{} becomes the label image {}", shown(&mask.array), shown(&label)));
     plan.add(PlannedNode {
         path: plan.relative(&label),
         what: NodeOutcome::Group(lifted.attributes),
@@ -246,7 +246,7 @@ pub(super) fn plan(
     Ok(())
 }
 
-/// The other pyramids of the image, by number, for which the levels that the labels have will do.
+/// The other multiscales of the image, by number, that the levels of the labels fit.
 fn others(
     tree: &UpgradeTree,
     image: &str,
@@ -267,13 +267,13 @@ fn others(
     Ok(found)
 }
 
-/// The shapes of the levels of a mask: as the image's, but 1 where the mask has 1.
+/// The shapes of the levels of a mask: those of the image, but 1 where the mask has length 1.
 fn levels(tree: &UpgradeTree, image: &str, group: &Group, mask: &[u64]) -> Result<Vec<Vec<u64>>> {
     let Some(multiscale) = group.multiscales.first() else { return Ok(vec![mask.to_vec()]) };
     shapes_of(tree, image, multiscale.levels.iter(), mask)
 }
 
-/// The same for the levels of any pyramid, of which the first is the image's largest.
+/// Like `levels` for any multiscale whose first level is the image's largest.
 fn shapes_of<'a>(
     tree: &UpgradeTree,
     image: &str,
@@ -285,13 +285,13 @@ fn shapes_of<'a>(
     for level in levels {
         let path = join(image, level.path.trim_matches('/'));
         let Some(NodeMeta::Array(meta)) = tree.members.get(&path).map(|m| &m.node.meta) else {
-            return Err(not_found!("there is no level {path:?} of its image"));
+            return Err(not_found!("the level {path:?} of its image does not exist"));
         };
         let first = largest.get_or_insert_with(|| meta.shape.clone());
         let along = |((m, n), l): ((&u64, &u64), &u64)| match *n {
             n if n == *m => *l,
             0 => *m,
-            // Neither as long as the image nor 1: in the same proportion.
+            // Neither the image's length nor 1: in proportion.
             n => (u128::from(*m) * u128::from(*l) / u128::from(n))
                 .try_into()
                 .unwrap_or(*m)
@@ -307,7 +307,7 @@ fn shapes_of<'a>(
     Ok(shapes)
 }
 
-/// The attributes of the label image in the version that its image has. `pyramids` are the numbers of the image's
+/// The attributes of the label image in the version of its image. `pyramids` are the indexes of the image's
 /// multiscales, and the paths of levels.
 fn document(mask: &Mask, image: &Json, pyramids: &[(usize, Vec<String>)], attributes: &Json) -> Json {
     let of_image = version::ome(image).list("multiscales");
@@ -336,8 +336,8 @@ fn document(mask: &Mask, image: &Json, pyramids: &[(usize, Vec<String>)], attrib
     Json::from([("multiscales", multiscales.collect()), ("image-label", label)])
 }
 
-/// The path from the label image to its image. A mask says that of an array of the image, if at all; only what leads
-/// somewhere else altogether is kept.
+/// The relative path from the label image to its image. A mask states that of an array of the image, if any; only a
+/// path outside the image is kept.
 fn source_of(mask: &Mask, attributes: &Json) -> String {
     match parse::mask(attributes).source {
         Some(said) if said.contains("://") => said,

@@ -1,17 +1,17 @@
-//! From one version of OME-Zarr to another: the whole hierarchy.
+//! Converts a whole hierarchy from one OME-Zarr version to another.
 //!
 //! Images with all their multiscales, labels and masks, `omero`, plates with their wells and fields, the root of a
-//! `bioformats2raw.layout` and its `OME` group: every group is lifted from its version to the new one, and what
-//! zaro has no word for stays. Chunks stay as they are where the codecs allow; in place they are not even moved, unless
-//! the new version asks for other keys.
+//! `bioformats2raw.layout` and its `OME` group: every group is converted to the new version, and unknown keys are kept.
+//! Chunks are copied verbatim if the codecs allow; in place they are not even moved, unless the new version requires
+//! other chunk keys.
 //!
 //! | module | |
 //! |---|---|
 //! | `lift` | the attributes of a group |
-//! | `tree` | what is there |
-//! | `arrays`, `masks`, `moves`, `plan` | what it is to become |
-//! | `run`, `sample` | elements, copied, coded anew, or taken from a mask; and compared |
-//! | `in_place`, `elsewhere` | the order in which things are changed |
+//! | `tree` | the existing hierarchy |
+//! | `arrays`, `masks`, `moves`, `plan` | the planned hierarchy |
+//! | `run`, `sample` | elements: copied, recoded, or sampled from a mask; and verified |
+//! | `in_place`, `elsewhere` | the order of changes |
 
 mod arrays;
 mod elsewhere;
@@ -39,24 +39,24 @@ use crate::store::SharedStore;
 use crate::task::Task;
 use plan::{Data, UpgradePlan};
 
-/// How to upgrade.
+/// Options for an upgrade.
 #[derive(Debug, Clone, derive_setters::Setters)]
 #[setters(prefix = "with_")]
 #[non_exhaustive]
 pub struct UpgradeOptions {
-    /// The version wanted.
+    /// The target version.
     pub to: ImageVersion,
-    /// Leave out what the version cannot say; else it is an error.
+    /// Drop metadata that the target version cannot express; otherwise it is an error.
     pub lossy: bool,
-    /// Compare everything that was copied or coded anew with what it comes from, and look at all documents again.
+    /// Compare all copied or recoded elements with their source, and read all documents again.
     pub verify: bool,
-    /// Only say what would be done.
+    /// Only report what would be done.
     pub dry_run: bool,
-    /// What to do with what is in another place already.
+    /// What to do if the destination exists.
     pub existing: Existing,
     /// Threads, connections and memory for it.
     pub context: Context,
-    /// How it is watched, in bytes of elements, and stopped. It can go on later.
+    /// Progress, in bytes of elements, and cancellation. It can be resumed.
     pub task: Task,
 }
 
@@ -84,21 +84,21 @@ impl UpgradeOptions {
         }
     }
 
-    /// What decides about the result, in a form that stays the same from version to version.
+    /// The options that affect the result, in a form that is stable across versions.
     fn json(&self) -> Json {
         Json::from([("to", self.to.text().into()), ("lossy", self.lossy.into())])
     }
 
-    /// Versions that can be written.
+    /// Checks that the target version can be written.
     fn check(&self) -> Result<()> {
         if self.to < ImageVersion::V02 {
-            return Err(Error::unsupported("nothing is brought to 0.1; there are 0.2 to 0.6"));
+            return Err(Error::unsupported("0.1 cannot be a target version; use 0.2 to 0.6"));
         }
         Ok(())
     }
 }
 
-/// What the specification forbids in the groups `tops` of the hierarchy at `root`.
+/// Validates the groups `tops` of the hierarchy at `root`, and returns the violations.
 async fn broken(store: &SharedStore, root: &str, tops: &[String]) -> Result<Vec<ImageFinding>> {
     let zarr = hierarchy::open(store).await?;
     let mut broken = Vec::new();
@@ -110,21 +110,21 @@ async fn broken(store: &SharedStore, root: &str, tops: &[String]) -> Result<Vec<
     Ok(broken)
 }
 
-/// What becomes of an array's chunks.
+/// What happens to an array's chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// They stay where they are.
+    /// They are kept in place.
     Stay,
-    /// They are copied as they are.
+    /// They are copied verbatim.
     Copy,
-    /// They are coded anew.
+    /// They are decoded and encoded again.
     Recode,
-    /// They are made of a mask.
+    /// They are sampled from a mask.
     Sample,
 }
 
 impl Fate {
-    /// In a word.
+    /// Its name.
     #[must_use]
     pub fn text(self) -> &'static str {
         match self {
@@ -136,28 +136,28 @@ impl Fate {
     }
 }
 
-/// What was done, or would be.
+/// The result of an upgrade, or of a dry run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upgraded {
-    /// The version it was.
+    /// The source version.
     pub from: ImageVersion,
-    /// Whether nothing states it.
+    /// Whether it was inferred, since it is not stated.
     pub assumed: bool,
-    /// The version it is.
+    /// The target version.
     pub to: ImageVersion,
-    /// Groups.
+    /// The number of groups.
     pub groups: usize,
-    /// Arrays, by their paths, and what becomes of their chunks.
+    /// Arrays by path, and what happens to their chunks.
     pub arrays: Vec<(String, Fate)>,
-    /// Nodes whose documents are new.
+    /// The number of nodes with changed documents.
     pub changed: usize,
-    /// Files that are no part of a Zarr, copied along.
+    /// The number of other files that were copied.
     pub files: usize,
-    /// What was assumed, left out, or is worth knowing.
+    /// Notes on what was inferred, dropped or is otherwise notable.
     pub notes: Vec<String>,
-    /// Rules of the new version that the result breaks, as far as it was validated: faults that were there before.
+    /// Rules of the new version that the result violates, as far as it was validated: faults of the source.
     pub broken: Vec<ImageFinding>,
-    /// Whether an earlier upgrade was taken up.
+    /// Whether an earlier upgrade was resumed.
     pub resumed: bool,
 }
 
@@ -189,7 +189,7 @@ impl Upgraded {
         })
     }
 
-    /// How many arrays have this fate.
+    /// The number of arrays with this fate.
     #[must_use]
     pub fn count(&self, fate: Fate) -> usize {
         self.arrays.iter().filter(|(_, f)| *f == fate).count()

@@ -1,5 +1,5 @@
-//! Wells that have to move: before 0.4 their paths were free, such as `2020-10-10/A/1`; since then they are a row and a
-//! column.
+//! Moves wells during an upgrade: before 0.4 their paths were free, such as `2020-10-10/A/1`; since then they are a row
+//! and a column.
 
 use std::collections::BTreeSet;
 
@@ -8,12 +8,12 @@ use crate::image::version::{self, ImageVersion};
 use crate::meta::path::{join, shown};
 use crate::meta::{Json, NodeMeta};
 
-/// What lies elsewhere afterwards.
+/// The wells that move.
 #[derive(Debug, Default)]
 pub(super) struct Moves {
     /// Old paths and new ones, from the root of the store.
     wells: Vec<(String, String)>,
-    /// Groups that have nothing left in them.
+    /// Groups that become empty.
     pub(super) emptied: BTreeSet<String>,
 }
 
@@ -38,7 +38,7 @@ impl Moves {
             let taken = moved().find(|(_, new)| tree.members.contains_key(new));
             if distinct.len() < places.len() || taken.is_some() {
                 notes.push(format!(
-                    "{}: its wells cannot move to their row and column, where there would be several; they stay",
+                    "{}: several wells would move to the same row and column; they keep their paths",
                     shown(path)
                 ));
                 continue;
@@ -82,7 +82,7 @@ impl Moves {
         Some((path.get(old.len()..)?, new))
     }
 
-    /// Where what is at `path` will be, if it moves.
+    /// The new path of the node at `path`, if it moves.
     pub(super) fn new_path(&self, path: &str) -> Option<String> {
         self.find(path).map(|(rest, new)| format!("{new}{rest}"))
     }

@@ -1,4 +1,4 @@
-//! What is to be done: every node as it will be, and where its elements come from.
+//! Plans an upgrade: the target of every node, and the source of its elements.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use crate::meta::write::{self, Stored};
 use crate::meta::{ArrayMeta, Format, Json, NodeMeta, edit};
 use crate::store::md5_hex;
 
-/// An array that there is.
+/// An existing array.
 #[derive(Debug, Clone)]
 pub(super) struct SourceArray {
     /// Its path from the root of its store.
@@ -23,20 +23,20 @@ pub(super) struct SourceArray {
     pub(super) meta: ArrayMeta,
 }
 
-/// Where the elements of an array come from.
+/// The source of the elements of an array.
 #[derive(Debug, Clone)]
 pub(super) enum Data {
-    /// Its chunks stay where they are.
+    /// Its chunks are kept in place.
     Stay(SourceArray),
-    /// Its chunks are copied as they are.
+    /// Its chunks are copied verbatim.
     Copy(SourceArray),
-    /// Its elements are coded anew.
+    /// Its elements are decoded and encoded again.
     Recode(SourceArray),
-    /// Elements of a mask, as far apart as the shapes say.
+    /// Samples of a mask, in the ratio of the shapes.
     Sample(SourceArray),
 }
 
-/// What a node will be.
+/// The target of a node.
 #[derive(Debug, Clone)]
 pub(super) enum NodeOutcome {
     /// A group with these attributes.
@@ -45,17 +45,17 @@ pub(super) enum NodeOutcome {
     Array { meta: Box<ArrayMeta>, data: Data },
 }
 
-/// One node as it will be.
+/// A node in the plan.
 #[derive(Debug, Clone)]
 pub(super) struct PlannedNode {
     /// Its path from the root of the hierarchy.
     pub(super) path: String,
     pub(super) what: NodeOutcome,
-    /// What was in its place.
+    /// The existing node at its path.
     pub(super) old: Option<NodeMeta>,
 }
 
-/// All that is to be done.
+/// The plan of an upgrade.
 #[derive(Debug)]
 pub(super) struct UpgradePlan {
     pub(super) root: String,
@@ -65,24 +65,24 @@ pub(super) struct UpgradePlan {
     pub(super) was: Format,
     /// The nodes, by their paths from the root of the hierarchy.
     pub(super) nodes: BTreeMap<String, PlannedNode>,
-    /// Groups that carry the metadata of what lies below them.
+    /// Groups with consolidated metadata.
     pub(super) consolidated: Vec<String>,
     /// The paths of all old nodes, from the root of the store.
     pub(super) old: Vec<String>,
-    /// Chunks that are copied or coded anew within the same store, and that nobody needs in the end.
+    /// Old chunks in the same store that become obsolete, since they are copied or recoded.
     pub(super) leaves: Vec<Chunks>,
-    /// Arrays whose chunks have another separator than their documents say.
+    /// Arrays whose chunk keys have another separator than their documents state.
     pub(super) separators: BTreeMap<String, char>,
     pub(super) notes: Vec<String>,
-    /// Groups of labels that have to be there.
+    /// Labels groups that must exist.
     pub(super) needs_labels: BTreeSet<String>,
-    /// The topmost groups that are OME's.
+    /// The topmost OME-Zarr groups.
     pub(super) tops: Vec<String>,
     moves: Moves,
 }
 
 impl UpgradePlan {
-    /// What has to be done to bring a hierarchy to the version `to`.
+    /// Plans the upgrade of a hierarchy to the version `to`.
     pub(super) fn of(tree: &UpgradeTree, to: ImageVersion, in_place: bool, lossy: bool) -> Result<Self> {
         let mut plan = Self {
             root: tree.root.clone(),
@@ -101,10 +101,10 @@ impl UpgradePlan {
             moves: Moves::default(),
         };
         for path in &tree.dangling {
-            plan.notes.push(format!("{}: metadata name it, but it is not there", shown(path)));
+            plan.notes.push(format!("{}: listed in metadata, but does not exist", shown(path)));
         }
         if !tree.listed {
-            plan.notes.push("the store cannot list; only what metadata name is taken along".into());
+            plan.notes.push("the store cannot list; only nodes named in metadata are included".into());
         }
         let masks = Masks::of(tree, &mut plan.notes);
         if tree.format == Format::V2 {
@@ -144,7 +144,7 @@ impl UpgradePlan {
                 if !stated.starts_with(meta.keys.separator) {
                     plan.separators.insert(path.clone(), meta.keys.separator);
                     plan.notes.push(format!(
-                        "{}: its chunks are separated by {:?}, though its document says {stated:?}",
+                        "{}: its chunk keys have the separator {:?}, but its document states {stated:?}",
                         shown(path),
                         meta.keys.separator
                     ));
@@ -154,14 +154,14 @@ impl UpgradePlan {
         Ok(plan)
     }
 
-    /// Where what is at `path` will be, from the root of the hierarchy.
+    /// The new path of the node at `path`, from the root of the hierarchy.
     pub(super) fn relative(&self, path: &str) -> String {
         let moved = self.moves.new_path(path);
         let path = moved.as_deref().unwrap_or(path);
         path.strip_prefix(&self.root).unwrap_or(path).trim_start_matches('/').to_owned()
     }
 
-    /// Whether what is at `path` will be elsewhere.
+    /// Whether the node at `path` moves.
     pub(super) fn moves(&self, path: &str) -> bool {
         self.moves.new_path(path).is_some()
     }
@@ -170,7 +170,7 @@ impl UpgradePlan {
         self.nodes.insert(planned.path.clone(), planned);
     }
 
-    /// Notes that the chunks of an old array are not needed at the end.
+    /// Records that the chunks of an old array become obsolete.
     pub(super) fn drop_chunks(&mut self, path: &str, meta: &ArrayMeta) {
         self.leaves.push(Chunks { path: path.to_owned(), keys: meta.keys, rank: meta.shape.len() });
     }
@@ -204,7 +204,7 @@ impl UpgradePlan {
         Ok(())
     }
 
-    /// `names` are those of a level's dimensions; none if it is no level.
+    /// `names` are those of a level's dimensions; `None` if it is not a level.
     fn array(
         &mut self,
         path: &str,
@@ -213,13 +213,14 @@ impl UpgradePlan {
         in_place: bool,
     ) -> Result<()> {
         let level = names.is_some();
-        // What V2 calls the dimensions is xarray's custom; 0.3 alone asks for it.
+        // Dimension names in V2 are an xarray convention; only 0.3 requires them.
         let wants_names = self.to.format() == Format::V3
             || self.from < ImageVersion::V03 && self.to >= ImageVersion::V03
             || self.to == ImageVersion::V03;
         let names = names.flatten().filter(|_| wants_names).cloned();
         if level && names.is_none() && self.to.format() == Format::V3 {
-            self.notes.push(format!("{}: it has another number of dimensions than axes", shown(path)));
+            self.notes
+                .push(format!("{}: its number of dimensions differs from the number of axes", shown(path)));
         }
         let target = arrays::target(meta, self.to, &WantedArray { in_place, level, names })?;
         let rank = meta.shape.len();
@@ -230,14 +231,14 @@ impl UpgradePlan {
             None if in_place && same => Data::Stay(source),
             None => Data::Copy(source),
             Some(reason) => {
-                self.notes.push(format!("{}: its chunks are coded anew: {reason}", shown(path)));
+                self.notes.push(format!("{}: its chunks are recoded: {reason}", shown(path)));
                 Data::Recode(source)
             }
         };
         if in_place && !matches!(data, Data::Stay(_)) {
             if !moves && arrays::keys_clash(meta.keys, target.meta.keys, rank) {
                 return Err(Error::unsupported(
-                    "its chunks have to be coded anew, and would take the place of the old ones; \
+                    "its chunks have to be recoded, and would overwrite the old ones; \
                      upgrade to another place",
                 ));
             }
@@ -249,7 +250,7 @@ impl UpgradePlan {
         Ok(())
     }
 
-    /// Groups between that are none yet, and those of new labels.
+    /// Adds missing intermediate groups, and those of new labels.
     fn missing_groups(&mut self, masks: &Masks) -> Result<()> {
         for labels in std::mem::take(&mut self.needs_labels) {
             if !self.nodes.contains_key(&labels) {
@@ -276,7 +277,7 @@ impl UpgradePlan {
         Ok(())
     }
 
-    /// What tells this plan from others, for a journal.
+    /// A fingerprint of this plan for the journal.
     pub(super) fn digest(&self) -> Result<Json> {
         let mut text = String::new();
         for (path, planned) in &self.nodes {
@@ -320,7 +321,7 @@ impl UpgradePlan {
         Ok((stored, changed))
     }
 
-    /// The arrays that come from elsewhere or are coded anew, and those that stay.
+    /// All arrays with the source of their elements.
     pub(super) fn arrays(&self) -> impl Iterator<Item = (&PlannedNode, &ArrayMeta, &Data)> {
         self.nodes.values().filter_map(|p| match &p.what {
             NodeOutcome::Array { meta, data } => Some((p, &**meta, data)),
@@ -329,7 +330,7 @@ impl UpgradePlan {
     }
 }
 
-/// The names of the dimensions of every level; none where there are more or fewer of them than dimensions.
+/// The dimension names of every level; `None` if their number differs from that of the dimensions.
 fn level_names(tree: &UpgradeTree) -> BTreeMap<String, Option<Vec<String>>> {
     let mut names: BTreeMap<String, Option<Vec<String>>> = BTreeMap::new();
     for (path, member) in &tree.members {
@@ -340,7 +341,7 @@ fn level_names(tree: &UpgradeTree) -> BTreeMap<String, Option<Vec<String>>> {
                     continue;
                 };
                 let rank = meta.shape.len();
-                // Before 0.3 the last ones count.
+                // Before 0.3 they are the last ones.
                 let skipped = if member.version < ImageVersion::V03 {
                     multiscale.axes.len().saturating_sub(rank)
                 } else {

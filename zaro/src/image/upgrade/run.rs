@@ -1,4 +1,4 @@
-//! The elements of arrays, brought where the plan wants them.
+//! Executes an upgrade plan: copies, recodes or samples the elements of arrays, and verifies them.
 
 use super::plan::{Data, NodeOutcome, PlannedNode, SourceArray, UpgradePlan};
 use super::sample::{SampleTask, sample};
@@ -12,15 +12,15 @@ use crate::meta::{ArrayMeta, Mode, NodeMeta};
 use crate::store::SharedStore;
 use crate::task;
 
-/// Documents read at once.
+/// Documents read concurrently.
 const AT_ONCE: usize = 32;
 
-/// A plan, and the stores that it is about.
+/// A plan and its stores.
 pub(super) struct UpgradeWork<'a> {
     pub(super) plan: &'a UpgradePlan,
     pub(super) from: &'a SharedStore,
     pub(super) to: &'a SharedStore,
-    /// Where the hierarchy begins in `to`.
+    /// The root of the hierarchy in `to`.
     pub(super) root: &'a str,
     pub(super) options: &'a CopyOptions,
 }
@@ -50,13 +50,13 @@ impl UpgradeWork<'_> {
         )
     }
 
-    /// The bytes of all elements that are brought.
+    /// The bytes of all elements that are copied, recoded or sampled.
     pub(super) fn bytes(&self) -> Result<u64> {
         let moved = self.plan.arrays().filter(|(_, _, data)| !matches!(data, Data::Stay(_)));
         moved.map(|(_, meta, _)| decoded_bytes(meta)).try_fold(0, |sum: u64, n| Ok(sum.saturating_add(n?)))
     }
 
-    /// Finds what cannot be done before anything is changed.
+    /// Checks that everything can be done before anything is changed.
     pub(super) fn check(&self, single: &Single<'_>) -> Result<()> {
         for (planned, meta, data) in self.plan.arrays() {
             let (Data::Stay(source) | Data::Copy(source) | Data::Recode(source) | Data::Sample(source)) =
@@ -73,7 +73,7 @@ impl UpgradeWork<'_> {
         Ok(())
     }
 
-    /// Brings the elements of all arrays.
+    /// Writes the elements of all arrays.
     pub(super) async fn bring(&self, single: &Single<'_>) -> Result<()> {
         for (planned, meta, data) in self.plan.arrays() {
             let done = match data {
@@ -92,12 +92,12 @@ impl UpgradeWork<'_> {
                     }
                 }
             };
-            done.map_err(|e| e.within(format_args!("making {}", shown(&planned.path))))?;
+            done.map_err(|e| e.within(format_args!("writing {}", shown(&planned.path))))?;
         }
         Ok(())
     }
 
-    /// What is brought, in place: new chunks that lie beside the old ones.
+    /// For upgrades in place: the new chunks beside the old ones.
     pub(super) fn brought(&self) -> Vec<Chunks> {
         let new = |(planned, meta, data): (&PlannedNode, &ArrayMeta, &Data)| {
             let (Data::Copy(source) | Data::Recode(source) | Data::Sample(source)) = data else {
@@ -110,8 +110,8 @@ impl UpgradeWork<'_> {
         self.plan.arrays().filter_map(new).collect()
     }
 
-    /// Reads what was brought once more, and compares it with what it comes from; of what stays, one chunk as both
-    /// documents have it.
+    /// Reads the new elements again and compares them with their source; for arrays kept in place, compares one chunk
+    /// read by both documents.
     pub(super) async fn verify(&self, single: &Single<'_>) -> Result<()> {
         for (planned, meta, data) in self.plan.arrays() {
             let made = self.made(planned, meta)?;
@@ -134,7 +134,7 @@ impl UpgradeWork<'_> {
         ReadOptions { task: self.options.task.without_progress(), ..ReadOptions::default() }
     }
 
-    /// Reads all documents once more: every node is there, and is what it should be.
+    /// Reads all documents again, and checks that every node is as planned.
     pub(super) async fn look_again(&self) -> Result<()> {
         let format = Some(self.plan.to.format());
         let options = OpenOptions { format, use_consolidated: false, ..OpenOptions::default() };
@@ -158,13 +158,14 @@ impl UpgradeWork<'_> {
             if same {
                 return Ok(());
             }
-            Err(Error::invalid("what was written is not what is read").with_node(shown(&path)))
+            Err(Error::invalid("reading back gave different metadata than was written")
+                .with_node(shown(&path)))
         })
         .await
     }
 }
 
-/// Compares the first chunk of an array as two documents have it.
+/// Compares the first chunk of an array read by two documents.
 async fn corner(old: &Array, new: &Array) -> Result<()> {
     let chunk = new.meta().grid.largest();
     let count: Vec<u64> = chunk.iter().zip(new.shape()).map(|(c, n)| (*c).min(*n)).collect();
@@ -174,5 +175,5 @@ async fn corner(old: &Array, new: &Array) -> Result<()> {
     if a.len() == b.len() && a.items().eq(b.items()) {
         return Ok(());
     }
-    Err(Error::invalid("its first chunk reads differently"))
+    Err(Error::invalid("its first chunk has different elements when read back"))
 }

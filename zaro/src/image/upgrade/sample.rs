@@ -1,4 +1,4 @@
-//! The levels of labels that were a mask: every so many pixels of it, the first of each block.
+//! Downsamples a mask to the levels of labels: the first pixel of each block.
 
 use crate::array::{Array, Index, Order, ReadOptions, Selection, Values, WriteOptions};
 use crate::copy::Blocks;
@@ -9,11 +9,11 @@ use crate::meta::DataType;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SampleTask {
     Write,
-    /// Compare with what is there.
+    /// Compare with the existing elements.
     Verify,
 }
 
-/// Makes `made` of every so many elements of `mask`, chunk by chunk. Booleans become 0 and 1.
+/// Samples `mask` into `made`, chunk by chunk. Booleans become 0 and 1.
 pub(super) async fn sample(
     mask: &Array,
     made: &Array,
@@ -28,7 +28,7 @@ pub(super) async fn sample(
         let indexes = along.map(|((s, c), (from, to))| positions(*s, *c, *from, *to)).collect();
         let slab = mask.read_slab(&Selection::new(indexes), options).await?;
         let bytes = match (&mask.meta().data_type, &meta.data_type) {
-            // Some writers had 255 for true.
+            // Some writers use 255 for true.
             (DataType::Bool, DataType::UInt(8)) => slab.bytes.iter().map(|b| u8::from(*b != 0)).collect(),
             _ => slab.bytes,
         };
@@ -48,7 +48,7 @@ pub(super) async fn sample(
     Ok(())
 }
 
-/// Where `count` elements from `start` on, of `to` in all, come from among `from`.
+/// The source positions among `from` for `count` elements from `start` on, of `to` in total.
 fn positions(start: u64, count: u64, from: u64, to: u64) -> Index {
     if from == to {
         return Index::Span(start, count);

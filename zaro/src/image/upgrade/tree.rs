@@ -1,4 +1,4 @@
-//! What is there: every node of the hierarchy, with its version and its part in OME's metadata.
+//! Collects every node of a hierarchy, with its version and its role in the OME metadata.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,37 +19,37 @@ use crate::{hierarchy, image::find::Found};
 #[derive(Debug)]
 pub(super) struct UpgradeNode {
     pub(super) node: Node,
-    /// Of a group: what it says.
+    /// For a group: its parsed attributes.
     pub(super) group: Group,
     /// Its version.
     pub(super) version: ImageVersion,
-    /// Whether it belongs to OME's metadata, even if it says nothing.
+    /// Whether it is part of an OME-Zarr, even without OME attributes.
     pub(super) ome: bool,
-    /// Of a group: whether it carries the metadata of the nodes below it.
+    /// For a group: whether it has consolidated metadata.
     pub(super) consolidated: bool,
-    /// Whether it is a plain folder of labels or masks, without a document that makes it a group.
+    /// Whether it is a plain directory of labels or masks, without a group document.
     pub(super) implied: bool,
 }
 
 /// A hierarchy.
 #[derive(Debug)]
 pub(super) struct UpgradeTree {
-    /// Where it begins.
+    /// Its root.
     pub(super) root: String,
     pub(super) format: Format,
     pub(super) version: ImageVersion,
-    /// Whether nothing states the version.
+    /// Whether the version was inferred, since it is not stated.
     pub(super) assumed: bool,
     /// All nodes, by their paths from the root of the store.
     pub(super) members: BTreeMap<String, UpgradeNode>,
-    /// Paths that metadata name, but where nothing is.
+    /// Paths that are listed in metadata, but do not exist.
     pub(super) dangling: Vec<String>,
-    /// Whether nodes could be listed; else only those are known that metadata name.
+    /// Whether nodes could be listed; otherwise only those named in metadata are known.
     pub(super) listed: bool,
 }
 
 impl UpgradeTree {
-    /// Everything at `root` and below it. `separators` are those of arrays that are known already.
+    /// Collects everything at `root` and below it. `separators` are those of arrays that are known already.
     pub(super) async fn gather(zarr: &Zarr, root: &str, separators: &BTreeMap<String, char>) -> Result<Self> {
         let found = find::find(zarr, root).await;
         let (version, assumed) = match &found {
@@ -62,7 +62,7 @@ impl UpgradeTree {
                 let node = zarr.node(root).await?;
                 (*version, !matches!(version::stated(node.meta.attributes()), Stated::Known(..)))
             }
-            // Perhaps a plain group with images in it.
+            // May be a plain group with images in it.
             Err(e) if e.kind() == ErrorKind::Invalid => (ImageVersion::V04, true),
             Err(_) => return Err(found.err().unwrap_or_else(Error::cancelled)),
         };
@@ -72,13 +72,13 @@ impl UpgradeTree {
         let mut listed = true;
         let format = zarr.node(root).await?.meta.format();
         let mut implied: BTreeSet<String> = BTreeSet::new();
-        // Groups between need not be groups, so that a walk does not see what lies below them; metadata name it.
+        // Intermediate directories need not be groups, so a walk misses nodes below them; metadata name these.
         let mut named: BTreeSet<String> = BTreeSet::new();
         while let Some(path) = open.pop() {
             let walked = match zarr.walk(&path).await {
                 Err(e) if e.kind() == ErrorKind::NotFound && path != root => {
                     match path.rsplit('/').next() {
-                        // These may be there or not, and old writers made no groups of them.
+                        // These are optional, and old writers did not make them groups.
                         Some("labels" | "masks") if listed => {
                             match plain_folder(zarr, &path, format).await? {
                                 Some(node) => {
@@ -95,7 +95,7 @@ impl UpgradeTree {
                         }
                     }
                 }
-                // A store that cannot list: what metadata name is all that can be known.
+                // A store that cannot list: only nodes named in metadata are known.
                 Err(e) if e.kind() == ErrorKind::Unsupported => {
                     listed = false;
                     match zarr.direct_node(&path).await? {
@@ -132,7 +132,7 @@ impl UpgradeTree {
             open.retain(|p| !nodes.contains_key(p));
         }
         if let Some(damaged) = zarr.take_damaged().into_iter().next() {
-            return Err(damaged.within("a node cannot be read, so that it would be lost"));
+            return Err(damaged.within("a node cannot be read and would be lost"));
         }
         let mut tree = Self {
             root: root.to_owned(),
@@ -146,7 +146,7 @@ impl UpgradeTree {
         for (path, node) in nodes {
             if node.meta.format() != format {
                 let message = format!(
-                    "this is Zarr V{}, what it lies in is V{}",
+                    "this is Zarr V{}, but its parent group is V{}",
                     node.meta.format().number(),
                     format.number()
                 );
@@ -177,7 +177,7 @@ impl UpgradeTree {
         };
         let above = parent(&node.path).and_then(|p| self.members.get(p));
         let version = match (version::stated(attributes), above) {
-            // The whole tree decides between the seed and 0.1.
+            // The whole tree distinguishes the seed version from 0.1.
             _ if node.path == self.root => self.version,
             (Stated::Known(version, _), _) => version,
             (_, above) if group.multiscales.is_empty() => above.map_or(self.version, |m| m.version),
@@ -196,12 +196,12 @@ impl UpgradeTree {
             NodeMeta::Group(_) if self.format == Format::V2 => {
                 zarr.store().exists(&join(&node.path, ".zmetadata")).await?
             }
-            // What the root carries was taken from it when it was opened.
+            // Consolidated metadata of the root were removed from it on opening.
             NodeMeta::Group(group) => group.document.get("consolidated_metadata").is_some(),
         };
         let path = node.path.clone();
         if let NodeMeta::Array(meta) = &mut node.meta {
-            // The document may say another separator than the chunks have.
+            // The separator of the chunk keys may differ from that of the document.
             meta.keys = match separators.get(&path) {
                 Some(separator) => ChunkKeys { separator: *separator, ..meta.keys },
                 None => match hierarchy::keys_found(zarr.store(), &path, meta).await {
@@ -213,12 +213,12 @@ impl UpgradeTree {
         Ok(UpgradeNode { node, group, version, ome, consolidated, implied: false })
     }
 
-    /// The nodes, as the source of something.
+    /// The nodes as the source of an operation.
     pub(super) fn content<'a>(&'a self, store: &'a SharedStore) -> NodeSource<'a> {
         NodeSource::new(store, &self.root, self.members.iter().map(|(path, m)| (path.as_str(), &m.node.meta)))
     }
 
-    /// The version of a tree whose root does not state it is that of what lies in it.
+    /// If the root does not state its version, uses that of the nodes in it.
     fn settle_version(&mut self) {
         if !self.assumed {
             return;
@@ -257,8 +257,8 @@ impl UpgradeTree {
     }
 }
 
-/// A folder of labels or masks that is no group, as the group it is meant to be: with what its `.zattrs` says, or the names of
-/// what lies in it. `None` if nothing does.
+/// A directory of labels or masks that is not a group, as a group: with its `.zattrs`, or a list of the nodes in it.
+/// `None` if it is empty.
 async fn plain_folder(zarr: &Zarr, path: &str, format: Format) -> Result<Option<Node>> {
     let found = find::unlisted(zarr, path).await?;
     if found.is_empty() {
@@ -280,16 +280,16 @@ async fn plain_folder(zarr: &Zarr, path: &str, format: Format) -> Result<Option<
     Ok(Some(Node { path: path.to_owned(), meta, findings: Vec::new() }))
 }
 
-/// The nodes that lie in folders below the group at `path` that are no nodes themselves.
+/// The nodes in directories below the group at `path` that are not nodes themselves.
 async fn below_plain_folders(zarr: &Zarr, path: &str) -> Result<Vec<String>> {
     let mut found = Vec::new();
     let mut open = vec![path.to_owned()];
-    // What is consolidated is known without a look at folders, which may not be there to be looked at.
+    // Consolidated nodes are known without listing directories, which may be impossible.
     while let Some(here) = open.pop().filter(|_| !zarr.is_consolidated()) {
         let nodes = zarr.children(&here).await?;
         let plain = |name: &String| !name.starts_with('.') && !nodes.iter().any(|n| n.name() == name);
         if here != path {
-            // What somebody makes here, or left half made, is none of the nodes.
+            // Skip nodes that are being created, or were left unfinished.
             check_settled(zarr.store(), &here).await?;
         }
         let folders = zarr.store().list(&here).await?.prefixes;
@@ -301,7 +301,7 @@ async fn below_plain_folders(zarr: &Zarr, path: &str) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// The node that a path lies in.
+/// The parent of a path.
 pub(super) fn parent(path: &str) -> Option<&str> {
     if path.is_empty() { None } else { Some(path.rsplit_once('/').map_or("", |(above, _)| above)) }
 }
@@ -318,7 +318,7 @@ fn is_ome(group: &Group) -> bool {
         || group.version.is_some()
 }
 
-/// The nodes that a group's metadata name.
+/// The nodes named in a group's metadata.
 fn references(node: &Node) -> Result<Vec<String>> {
     let group = parse::group(node.meta.attributes());
     let levels = group.multiscales.iter().flat_map(|m| &m.levels).map(|l| l.path.as_str());
@@ -328,7 +328,7 @@ fn references(node: &Node) -> Result<Vec<String>> {
     let images = [(!group.multiscales.is_empty()).then_some(["labels", "masks"])];
     let images = images.iter().flatten().flatten().copied();
     let ome = group.layout.then_some("OME");
-    // The images of a layout are named by `OME`, but from the group it lies in.
+    // The images of a layout are listed in `OME`, relative to its parent group.
     let above = parent(&node.path).unwrap_or_default();
     let series = group.series.iter().flatten().map(|s| Ok(join(above, &normal(s)?)));
     let below = levels.chain(listed).chain(wells).chain(fields).chain(images).chain(ome);

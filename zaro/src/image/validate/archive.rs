@@ -1,4 +1,4 @@
-//! The file around an image: Z1 to Z6.
+//! Validates an `.ozx` archive: Z1 to Z6.
 
 use super::Judged;
 use super::report::{Finding, FindingSink, cut, quoted};
@@ -9,7 +9,7 @@ use crate::meta::{Findings, Json, Mode, NodeMeta, v3};
 use crate::store::StoreExt as _;
 use crate::store::zip::{ArchiveEntry, ZipStore};
 
-/// What is wrong with an archive as an `.ozx`, besides what it holds.
+/// Validates an archive as an `.ozx`, apart from its contents.
 pub async fn check(archive: &ZipStore) -> Result<Vec<Finding>> {
     let mut sink = FindingSink::new("", Judged::new(ImageVersion::V05));
     let entries = archive.entries();
@@ -22,10 +22,10 @@ pub async fn check(archive: &ZipStore) -> Result<Vec<Finding>> {
                 .filter(|n| !n.contains('/'))
                 .collect();
             let found = match tops.as_slice() {
-                [] => "no zarr.json at the top".to_owned(),
+                [] => "no zarr.json in the root".to_owned(),
                 tops => format!("zarr.json below {}", quoted(tops)),
             };
-            sink.must("Z1", "", found, "the root's zarr.json at the top of the archive");
+            sink.must("Z1", "", found, "zarr.json in the root of the archive");
             sink.mend("image pack", "");
             None
         }
@@ -34,12 +34,12 @@ pub async fn check(archive: &ZipStore) -> Result<Vec<Finding>> {
     let packed: Vec<&str> = entries.iter().filter(|e| !e.stored).map(|e| e.name).collect();
     if !packed.is_empty() {
         let found = format!("{} compressed entries: {}", packed.len(), quoted(packed.iter().take(3)));
-        sink.should("Z3", "", found, "entries as they are, so that parts of them can be read");
+        sink.should("Z3", "", found, "uncompressed entries, so that parts of them can be read");
         sink.fix("unpack it, and pack it anew");
         sink.mend("image pack", "");
     }
     if !archive.is_zip64() {
-        sink.should("Z4", "", "no ZIP64 end record", "the format ZIP64, whatever the size");
+        sink.should("Z4", "", "no ZIP64 end record", "ZIP64, whatever the size");
     }
     order(&mut sink, &entries);
     sharding(&mut sink, archive, &entries).await?;
@@ -61,7 +61,7 @@ fn comment(sink: &mut FindingSink, comment: &[u8], root: Option<&Json>) {
         (None, _) => sink.should("Z2", "comment", cut(&String::from_utf8_lossy(comment)), form),
         (Some(stated), Some(wanted)) if stated != wanted => {
             let found = format!("the version {stated:?}");
-            sink.should("Z2", "comment", found, format!("{wanted:?}, as the image has"));
+            sink.should("Z2", "comment", found, format!("{wanted:?}, as in the image"));
         }
         _ => {}
     }
@@ -90,7 +90,7 @@ async fn sharding(sink: &mut FindingSink, archive: &ZipStore, entries: &[Archive
     let mut plain: Vec<String> = Vec::new();
     for entry in entries.iter().filter(|e| e.name == "zarr.json" || e.name.ends_with("/zarr.json")) {
         let Some(bytes) = archive.get(entry.name, None).await? else { continue };
-        // What cannot be read is told of by the rules of documents.
+        // Unreadable documents are reported by the rules on documents.
         let Ok(document) = Json::parse(&bytes) else { continue };
         let node = v3::node(document.value, &mut Findings::new(Mode::Tolerant, ""));
         if let Ok(NodeMeta::Array(meta)) = node
@@ -101,9 +101,9 @@ async fn sharding(sink: &mut FindingSink, archive: &ZipStore, entries: &[Archive
     }
     if !plain.is_empty() {
         let found = format!("{} arrays without shards: {}", plain.len(), quoted(plain.iter().take(3)));
-        sink.should("Z6", "", found, "few large entries: sharded arrays");
+        sink.should("Z6", "", found, "sharded arrays, for few large entries");
         sink.fix("copy it, and pack the copy");
-        sink.mend_by(Hint::operation("copy", "makes shards").with("shards"));
+        sink.mend_by(Hint::operation("copy", "writes shards").with("shards"));
     }
     Ok(())
 }

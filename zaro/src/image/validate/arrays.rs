@@ -1,4 +1,4 @@
-//! The arrays of an image: V5 to V8, V14, V15, V19 to V21, V24, V39.
+//! Validates the arrays of an image: V5 to V8, V14, V15, V19 to V21, V24, V39.
 
 use futures::future::try_join_all;
 
@@ -13,11 +13,11 @@ use crate::meta::{ArrayMeta, ChunkKeys, DataType, Format, Json};
 use crate::num::{f64_of_i128, f64_of_u64 as float, u64_of};
 use crate::store::StoreExt as _;
 
-/// What is known of a pyramid's arrays.
+/// The arrays of a multiscale.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Facts {
     pub(super) names: Vec<Option<String>>,
-    /// One a level; `None` where there is no array.
+    /// One per level; `None` if there is no array.
     pub(super) arrays: Vec<Option<Box<ArrayMeta>>>,
 }
 
@@ -30,7 +30,7 @@ impl Facts {
     }
 }
 
-/// Checks the arrays of a pyramid. What belongs to an array goes to `below`.
+/// Validates the arrays of a multiscale. Findings of the arrays themselves go to `below`.
 pub(super) async fn check(
     walk: &CheckWalk<'_>,
     path: &str,
@@ -44,8 +44,8 @@ pub(super) async fn check(
     for ((level, path), look) in pyramid.levels.iter().zip(&paths).zip(looks) {
         let found = match &look {
             NodeFound::Array(_) => None,
-            NodeFound::Absent => Some("nothing there".to_owned()),
-            NodeFound::Group(_) => Some("a group there".to_owned()),
+            NodeFound::Absent => Some("nothing".to_owned()),
+            NodeFound::Group(_) => Some("a group".to_owned()),
             NodeFound::Broken(why) => Some(format!("an array that cannot be read: {why}")),
         };
         if let Some(found) = found {
@@ -75,7 +75,7 @@ pub(super) async fn check(
     Ok(Facts { names: pyramid.axes.iter().map(|a| a.name.clone()).collect(), arrays })
 }
 
-/// V6, V8, V14: how many dimensions a level has.
+/// V6, V8, V14: the number of dimensions of a level.
 fn rank(sink: &mut FindingSink, place: &str, meta: &ArrayMeta, pyramid: &CheckedPyramid) {
     let (found, axes) = (meta.shape.len(), pyramid.axes.len());
     let rule = match sink.judged.version {
@@ -87,7 +87,7 @@ fn rank(sink: &mut FindingSink, place: &str, meta: &ArrayMeta, pyramid: &Checked
         let wanted = if rule == "V6" {
             "5 dimensions: t, c, z, y, x".into()
         } else {
-            format!("{axes}, as there are axes")
+            format!("{axes}, the number of axes")
         };
         sink.must(rule, place, format!("{found} dimensions"), wanted);
     }
@@ -108,7 +108,7 @@ fn array(sink: &mut FindingSink, meta: &ArrayMeta, pyramid: &CheckedPyramid) {
         sink.must("V7", ".zarray dimension_separator", found, format!("\"{wanted}\""));
         match version {
             ImageVersion::Seed | ImageVersion::V01 => {
-                sink.fix("say \"version\": \"0.2\" if all else is of 0.2");
+                sink.fix("set \"version\": \"0.2\" if everything else is as in 0.2");
                 sink.mend_by(Hint::operation("image upgrade", "").with("to").set_to("0.2"));
             }
             _ => sink.mend("image upgrade", "renames the chunks"),
@@ -134,7 +134,7 @@ fn array(sink: &mut FindingSink, meta: &ArrayMeta, pyramid: &CheckedPyramid) {
     }
 }
 
-/// V5, V19, V20, V21: the levels among themselves.
+/// V5, V19, V20, V21: the levels compared with each other.
 fn levels(sink: &mut FindingSink, pyramid: &CheckedPyramid, arrays: &[Option<Box<ArrayMeta>>]) {
     let known: Vec<_> =
         pyramid.levels.iter().zip(arrays).filter_map(|(l, a)| Some((l, a.as_deref()?))).collect();
@@ -170,7 +170,7 @@ fn levels(sink: &mut FindingSink, pyramid: &CheckedPyramid, arrays: &[Option<Box
     agreement(sink, &known);
 }
 
-/// V20: scales and translations fit the shapes.
+/// V20: scales and translations agree with the shapes.
 fn agreement(sink: &mut FindingSink, known: &[(&super::image::SeenLevel, &ArrayMeta)]) {
     let Some(((first, full), rest)) = known.split_first() else { return };
     let Some(scale0) = &first.placed.scale else { return };
@@ -181,10 +181,11 @@ fn agreement(sink: &mut FindingSink, known: &[(&super::image::SeenLevel, &ArrayM
         let place = level.place.as_str();
         let sizes = full.shape.iter().zip(&meta.shape).map(|(a, b)| (float(*a), float(*b)));
         for (i, ((s0, s), (n0, n))) in scale0.iter().zip(scale).zip(sizes).enumerate() {
-            // The whole may differ by what a pixel covers, since odd sizes lose or gain a part of one.
+            // The extent may differ by one pixel, since odd sizes lose or gain a part of one.
             if (s * n - s0 * n0).abs() > s.abs().max(s0.abs()) * (1.0 + 1e-6) {
-                let found = format!("the scale {s} of {n} pixels, where level 0 has {s0} of {n0} (axis {i})");
-                sink.lint("V20", place, found, "the same extent in all levels, to a pixel");
+                let found =
+                    format!("the scale {s} with {n} pixels, but level 0 has {s0} with {n0} (axis {i})");
+                sink.lint("V20", place, found, "the same extent in all levels, within a pixel");
             }
         }
         let translation = level.placed.translation.as_ref().unwrap_or(&zeros);
@@ -194,8 +195,8 @@ fn agreement(sink: &mut FindingSink, known: &[(&super::image::SeenLevel, &ArrayM
             let slack = 0.01 * s.abs();
             let half = (s - s0) / 2.0;
             if by.abs() > slack && (by - half).abs() > slack {
-                let found = format!("a translation by {by} against level 0 (axis {i})");
-                let wanted = format!("{half}, or none if pixels were left out, not averaged");
+                let found = format!("a translation of {by} relative to level 0 (axis {i})");
+                let wanted = format!("{half}, or none if pixels were decimated, not averaged");
                 sink.lint("V20", place, found, wanted);
             }
         }
@@ -207,8 +208,8 @@ pub(super) fn omero(sink: &mut FindingSink, omero: &Spot<'_>, facts: &Facts) {
     let list = omero.get("channels");
     let channels = list.items().unwrap_or_default();
     if let Some(size) = facts.size("c").filter(|n| list.items().is_some() && *n != u64_of(channels.len())) {
-        let found = format!("{} channels, where the axis c has {size}", channels.len());
-        sink.lint("V24", &list, found, "one channel for each along c");
+        let found = format!("{} channels, but the axis c has {size}", channels.len());
+        sink.lint("V24", &list, found, "one channel per position along c");
     }
     for (key, axis) in [("defaultZ", "z"), ("defaultT", "t")] {
         let stated = omero.get("rdefs").get(key);
@@ -233,9 +234,9 @@ pub(super) fn omero(sink: &mut FindingSink, omero: &Spot<'_>, facts: &Facts) {
     }
 }
 
-/// V39: an array that cannot be read may have a shape and chunks that do not fit each other.
+/// V39: an unreadable array may have a shape and chunks of different ranks.
 async fn lengths(walk: &CheckWalk<'_>, path: &str) -> Result<Vec<Finding>> {
-    // A path that leads out of the Zarr has no document there.
+    // A path outside the Zarr has no document.
     let Ok(path) = normal(path) else { return Ok(Vec::new()) };
     let path = path.as_str();
     let Some(bytes) = walk.zarr.store().get(&join(path, ".zarray"), None).await? else {
@@ -248,13 +249,13 @@ async fn lengths(walk: &CheckWalk<'_>, path: &str) -> Result<Vec<Finding>> {
             && shape != chunks
         {
             let found = format!("{chunks} numbers for {shape} dimensions");
-            sink.lint("V39", ".zarray chunks", found, "as many as the shape has");
+            sink.lint("V39", ".zarray chunks", found, "one number per dimension");
         }
     }
     Ok(sink.findings)
 }
 
-/// V39: chunks that lie under the other separator are not found by readers, and read as nothing.
+/// V39: readers do not find chunks stored with the other separator, and read fill values.
 async fn chunks(walk: &CheckWalk<'_>, path: &str, meta: &ArrayMeta, sink: &mut FindingSink) -> Result<()> {
     if meta.shape.len() < 2 || meta.shape.contains(&0) || walk.options.metadata_only {
         return Ok(());
@@ -276,7 +277,7 @@ async fn chunks(walk: &CheckWalk<'_>, path: &str, meta: &ArrayMeta, sink: &mut F
                 _ => Vec::new(),
             }
         }
-        // Without a listing the first chunk alone tells.
+        // Without a listing, check only the first chunk.
         Err(_) => {
             let key = other.key(path, &origin);
             let is_there = store.exists(&key).await?;
@@ -285,20 +286,20 @@ async fn chunks(walk: &CheckWalk<'_>, path: &str, meta: &ArrayMeta, sink: &mut F
     };
     if !found.is_empty() {
         let ours = meta.keys.separator;
-        let wrong = format!("chunks {}, and none with {ours:?}", quoted(&found));
-        let wanted = format!("chunks such as {:?}; readers find nothing here", meta.keys.key("", &origin));
+        let wrong = format!("chunks {}, but none with {ours:?}", quoted(&found));
+        let wanted = format!("chunks such as {:?}; readers find none", meta.keys.key("", &origin));
         sink.lint("V39", ".zarray dimension_separator", wrong, wanted);
         sink.fix(format!("write \"dimension_separator\": \"{}\" into .zarray", other.separator));
     }
     Ok(())
 }
 
-/// Whether a name is that of a chunk with dots.
+/// Whether a name is a chunk key with dots.
 fn is_flat(name: &str, rank: usize) -> bool {
     ChunkKeys { prefixed: false, separator: '.' }.index(name, rank).is_some()
 }
 
-/// The first keys of nested chunks below `first`; none if the folders lead elsewhere.
+/// The first keys of nested chunks below `first`; empty if there are other directories.
 async fn deepest(walk: &CheckWalk<'_>, path: &str, first: &str, rank: usize) -> Result<Vec<String>> {
     let mut at = first.to_owned();
     for depth in 1..rank {

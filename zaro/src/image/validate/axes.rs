@@ -1,4 +1,4 @@
-//! Axes: V8 to V13.
+//! Validates axes: V8 to V13.
 
 use super::report::{BOOL, FindingSink, Level, STRING, Spot, nth, quoted};
 use crate::image::model::{AxisKind, USUAL};
@@ -6,11 +6,11 @@ use crate::image::units;
 use crate::image::version::ImageVersion;
 use crate::meta::Json;
 
-/// An axis as far as it was understood.
+/// The parsed content of an axis.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SeenAxis {
     pub(super) name: Option<String>,
-    /// Its type, if it states one, or its name tells it.
+    /// Its type, stated or inferred from its name.
     kind: Option<String>,
 }
 
@@ -23,7 +23,7 @@ impl SeenAxis {
         self.kind.as_deref() == Some(kind)
     }
 
-    /// Its place in the order of axes.
+    /// Its rank in the order of axes.
     fn rank(&self) -> u8 {
         match self.kind.as_deref() {
             Some("time") => 0,
@@ -33,7 +33,7 @@ impl SeenAxis {
     }
 }
 
-/// The axes of versions that name none.
+/// The axes of versions without named axes.
 pub(super) fn implied() -> Vec<SeenAxis> {
     USUAL.iter().map(|name| SeenAxis::named(name)).collect()
 }
@@ -61,7 +61,7 @@ pub(super) fn strings(sink: &mut FindingSink, axes: &Spot<'_>) -> Vec<SeenAxis> 
     }
     let names: Vec<&str> = items.iter().filter_map(Spot::text).collect();
     for (i, name) in names.iter().enumerate() {
-        // Neighbours were compared above.
+        // Adjacent ones were compared above.
         if names.iter().take(i.saturating_sub(1)).any(|n| n == name) {
             sink.must("V8", nth(&axes.place, i), format!("{name:?} twice"), "each axis once");
         }
@@ -69,8 +69,8 @@ pub(super) fn strings(sink: &mut FindingSink, axes: &Spot<'_>) -> Vec<SeenAxis> 
     names.into_iter().map(SeenAxis::named).collect()
 }
 
-/// V9 to V13: the axes of 0.4 and later, of an image or of a coordinate system. `image` says that the rules of images
-/// hold, not only those of systems.
+/// V9 to V13: the axes of 0.4 and later, of an image or of a coordinate system. `image` means that the rules of images
+/// apply, not only those of coordinate systems.
 pub(super) fn objects(sink: &mut FindingSink, axes: &Spot<'_>, image: bool) -> Vec<SeenAxis> {
     let Some(items) = sink.items("V9", axes, "a list of axes") else { return Vec::new() };
     let newer = sink.judged.newer;
@@ -85,7 +85,7 @@ pub(super) fn objects(sink: &mut FindingSink, axes: &Spot<'_>, image: bool) -> V
         if let Some(name) = &axis.name
             && seen.iter().any(|a| a.name.as_ref() == Some(name))
         {
-            sink.must("V9", &item.get("name"), format!("{name:?} twice"), "a name of its own");
+            sink.must("V9", &item.get("name"), format!("{name:?} twice"), "a unique name");
         }
         seen.push(axis);
     }
@@ -101,7 +101,7 @@ fn one(sink: &mut FindingSink, axis: &Spot<'_>) -> SeenAxis {
     }
     let name = axis.get("name");
     if name.text().is_none_or(|n| n.is_empty() && sink.since(ImageVersion::V06)) {
-        sink.wrong("V9", &name, "the axis' name, a string");
+        sink.wrong("V9", &name, "the name of the axis, a string");
     }
     sink.typed("V10", Level::Must, axis, &[("type", STRING)]);
     if sink.since(ImageVersion::V06) {
@@ -111,7 +111,7 @@ fn one(sink: &mut FindingSink, axis: &Spot<'_>) -> SeenAxis {
     SeenAxis { name: name.text().map(str::to_owned), kind: axis.get("type").text().map(str::to_owned) }
 }
 
-/// V12 and V13: what an axis should have besides.
+/// V12 and V13: recommended members of an axis.
 fn advice(sink: &mut FindingSink, axis: &Spot<'_>) {
     let stated = axis.get("type");
     match stated.text() {
@@ -138,7 +138,7 @@ fn advice(sink: &mut FindingSink, axis: &Spot<'_>) {
     let unit = axis.get("unit");
     match unit.json {
         None => sink.should("V12", &unit, "nothing", format!("a unit of {word}")),
-        // Some writers say null for none, which only the last schema forbids.
+        // Some writers use null, which only the last schema forbids.
         Some(Json::Null) if !sink.since(ImageVersion::V06) => {
             sink.should("V12", &unit, "null", format!("a unit of {word}"));
         }
@@ -162,7 +162,7 @@ fn kinds(sink: &mut FindingSink, seen: &[SeenAxis], place: &str, image: bool) {
         return;
     }
     let space = count("space");
-    // A system that holds a field or a table of values need not be an image.
+    // A coordinate system of a field or a table of values need not be that of an image.
     if !(2..=3).contains(&space) {
         let found = format!("{space} of type space");
         sink.must("V10", place, found, "2 or 3 axes of type space");
@@ -180,8 +180,8 @@ fn kinds(sink: &mut FindingSink, seen: &[SeenAxis], place: &str, image: bool) {
     }
     let others = seen.len().saturating_sub(space).saturating_sub(time);
     if others > 1 && image {
-        let found = format!("{others} that are neither time nor space");
-        sink.must("V10", place, found, "at most one axis of type channel, of another type or of none");
+        let found = format!("{others} of neither type time nor space");
+        sink.must("V10", place, found, "at most one axis of type channel, of another type or without a type");
     }
     let ranks: Vec<u8> = seen.iter().map(SeenAxis::rank).collect();
     if !ranks.is_sorted() {
@@ -192,6 +192,6 @@ fn kinds(sink: &mut FindingSink, seen: &[SeenAxis], place: &str, image: bool) {
     let mut sorted = names.clone();
     sorted.sort_unstable();
     if sorted == ["x", "y", "z"] && names != ["z", "y", "x"] {
-        sink.should("V12", place, quoted(&names), "axes of space in the order z, y, x");
+        sink.should("V12", place, quoted(&names), "spatial axes in the order z, y, x");
     }
 }

@@ -1,4 +1,4 @@
-//! One group's document: V2 to V4, and what leads to all other rules of documents.
+//! Validates the attributes of one group: V2 to V4, and dispatch to all other rules on documents.
 
 use super::hcs::{self, SeenPlate, SeenWell};
 use super::image::{self, CheckedPyramid};
@@ -8,19 +8,19 @@ use super::{Judged, is_newer, labels, omero};
 use crate::image::version::ImageVersion;
 use crate::meta::{Format, Json};
 
-/// What was understood of a group's document.
+/// The parsed content of a group's document.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// Where OME's metadata are in the attributes: `ome`, or empty.
+    /// The path of the OME metadata in the attributes: `ome`, or empty.
     pub(super) base: &'static str,
     pub(super) pyramids: Vec<CheckedPyramid>,
     pub(super) plate: Option<SeenPlate>,
     pub(super) well: Option<SeenWell>,
-    /// Paths of labels with their places, if there is a list.
+    /// Paths of labels with their positions in the document, if there is a list.
     pub(super) labels: Option<Vec<(String, String)>>,
     /// Whether there is a `bioformats2raw.layout`.
     pub(super) layout: bool,
-    /// Paths of images with their places, if there is a list.
+    /// Paths of images with their positions in the document, if there is a list.
     pub(super) series: Option<Vec<(String, String)>>,
     pub(super) references: Vec<Reference>,
     pub(super) targets: Vec<ParameterNode>,
@@ -40,13 +40,13 @@ const KEYS: [&str; 9] = [
     "omero",
 ];
 
-/// Whether attributes have any of OME's metadata.
+/// Whether attributes have any OME metadata.
 pub(super) fn carries(attributes: &Json) -> bool {
     let has = |json: &Json| KEYS.iter().any(|key| json.get(key).is_some());
     has(attributes) || attributes.get("ome").is_some_and(has)
 }
 
-/// The object with OME's metadata, and its place: `ome` if that is there and it is what has them.
+/// The object with the OME metadata, and its path: `ome` if it exists and has them, else empty.
 pub(super) fn home(attributes: &Json) -> (&Json, &'static str) {
     match attributes.get("ome") {
         Some(ome @ Json::Object(_)) => (ome, "ome"),
@@ -54,8 +54,8 @@ pub(super) fn home(attributes: &Json) -> (&Json, &'static str) {
     }
 }
 
-/// Checks a group's attributes. `format` is the version of Zarr, if there is a store; `root` the version that the top
-/// of the hierarchy states, if this is not the top.
+/// Validates a group's attributes. `format` is the Zarr version, if there is a store; `root` the version that the root
+/// of the hierarchy states, if this is not the root.
 pub(super) fn group(
     sink: &mut FindingSink,
     attributes: &Json,
@@ -72,7 +72,7 @@ pub(super) fn group(
     }
     if let Some(omero) = there("omero") {
         if !ome.has("multiscales") {
-            let wanted = "the multiscales that it describes";
+            let wanted = "multiscales beside it";
             sink.must("V1", &ome.get("multiscales"), "omero without multiscales", wanted);
         }
         omero::omero(sink, &omero);
@@ -102,13 +102,13 @@ pub(super) fn group(
         if sink.since(ImageVersion::V06) {
             (seen.references, seen.targets) = systems::scene(sink, &scene);
         } else {
-            sink.lint("V37", &scene, "a scene", format!("nothing: {} has no scenes", sink.judged.version));
+            sink.lint("V37", &scene, "a scene", format!("no scene in {}", sink.judged.version));
         }
     }
     seen
 }
 
-/// A list of paths, with their places.
+/// A list of paths, with their positions in the document.
 fn paths(sink: &mut FindingSink, rule: &'static str, list: &Spot<'_>) -> Option<Vec<(String, String)>> {
     let items = sink.items(rule, list, "a list of paths")?;
     let path = |item: Spot<'_>| {
@@ -118,13 +118,13 @@ fn paths(sink: &mut FindingSink, rule: &'static str, list: &Spot<'_>) -> Option<
     Some(items.into_iter().filter_map(path).collect())
 }
 
-/// V2 and V3: where the metadata are, and of which version they say they are.
+/// V2 and V3: the location of the metadata, and the stated version.
 fn envelope(sink: &mut FindingSink, attributes: &Json, format: Option<Format>, root: Option<&str>) {
     let version = sink.judged.version;
     let (text, zarr) = (version.text(), version.format());
     if let Some(format) = format.filter(|format| *format != zarr) {
         let found = format!("Zarr v{}", format.number());
-        sink.must("V2", "", found, format!("Zarr v{}, in which {text} is written", zarr.number()));
+        sink.must("V2", "", found, format!("Zarr v{}, as {text} requires", zarr.number()));
         sink.mend("image upgrade", "");
     }
     let ome = Spot::new(attributes.get("ome"), "ome");
@@ -157,7 +157,7 @@ fn envelope(sink: &mut FindingSink, attributes: &Json, format: Option<Format>, r
             sink.fix(format!("add \"version\": {:?} to `ome`", root.unwrap_or(text)));
         }
         (Some(Json::String(own)), Some(root)) if own != root => {
-            let wanted = format!("{root:?}, as at the top of the hierarchy");
+            let wanted = format!("{root:?}, as in the root of the hierarchy");
             sink.must("V3", &stated, format!("{own:?}"), wanted);
         }
         (Some(Json::String(own)), _) => version_text(sink, own),
@@ -173,13 +173,13 @@ fn version_text(sink: &mut FindingSink, stated: &str) {
     let Judged { version: judged, newer } = sink.judged;
     let (text, found) = (judged.text(), format!("{stated:?}"));
     match ImageVersion::parse(stated) {
-        // Release candidates are in the schema's list, drafts are not.
+        // The schema lists release candidates, but not drafts.
         Some(version) if version == judged && (stated == text || stated.ends_with("rc0")) => {}
         Some(version) if version == judged => {
             sink.lint("V2", "ome.version", format!("{found}, a draft"), format!("{text:?}"));
         }
         None if is_newer(stated) && newer => {
-            let wanted = format!("a version up to {text:?}; judged as that, but for its axes");
+            let wanted = format!("a version up to {text:?}; validated as that, except for its axes");
             sink.lint("V2", "ome.version", found, wanted);
         }
         _ => sink.must("V2", "ome.version", found, format!("{text:?}")),

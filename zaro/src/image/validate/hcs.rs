@@ -1,4 +1,4 @@
-//! Documents of plates and wells: V32 to V35.
+//! Validates documents of plates and wells: V32 to V35.
 
 use std::collections::HashSet;
 
@@ -8,10 +8,10 @@ use super::report::{FindingSink, Level, STRING, Spot, Type};
 use crate::image::version::ImageVersion;
 use crate::meta::Json;
 
-/// A plate as far as it was understood.
+/// The parsed content of a plate.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SeenPlate {
-    /// Paths of its wells, with where they are in the document.
+    /// Paths of its wells, with their positions in the document.
     pub(super) wells: Vec<(String, String)>,
     pub(super) rows: Vec<String>,
     pub(super) columns: Vec<String>,
@@ -19,7 +19,7 @@ pub(super) struct SeenPlate {
     pub(super) acquisitions: Vec<String>,
 }
 
-/// A well as far as it was understood: paths of its fields, with where they are in the document.
+/// The parsed content of a well: paths of its fields, with their positions in the document.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SeenWell {
     pub(super) fields: Vec<SeenField>,
@@ -58,7 +58,7 @@ pub(super) fn plate(sink: &mut FindingSink, plate: &Spot<'_>) -> SeenPlate {
         sink.typed("V32", Level::Must, plate, &[("field_count", COUNT)]);
     }
     sink.typed("V32", Level::Must, plate, &[("name", STRING)]);
-    // The version up to 0.4 is V4's.
+    // The version up to 0.4 is checked by V4.
     let wanted: &[&str] = match sink.judged.version {
         ImageVersion::V05 => &["name", "version", "field_count"],
         ImageVersion::V04 | ImageVersion::V06 => &["name", "field_count"],
@@ -94,7 +94,7 @@ fn acquisitions(sink: &mut FindingSink, list: &Spot<'_>) -> Vec<String> {
     if !list.is_some() {
         return Vec::new();
     }
-    // Before 0.4 any number would do.
+    // Before 0.4 any number is allowed.
     let old = !sink.since(ImageVersion::V04);
     let mut ids: Vec<String> = Vec::new();
     for item in sink.items("V32", list, "a list").unwrap_or_default() {
@@ -145,7 +145,7 @@ fn wells(sink: &mut FindingSink, list: &Spot<'_>, plate: &SeenPlate) -> Vec<(Str
         if path.is_some_and(|path| !known.insert(path)) {
             sink.must("V32", &spot, format!("{} twice", spot.show()), "each well once");
         }
-        // Before 0.4 the path is free, but its end names row and column.
+        // Before 0.4 the path is free, but its last parts are row and column.
         if sink.since(ImageVersion::V04) {
             indices(sink, &item, path, plate);
         }
@@ -156,7 +156,7 @@ fn wells(sink: &mut FindingSink, list: &Spot<'_>, plate: &SeenPlate) -> Vec<(Str
     found
 }
 
-/// V33: the path and the indices of a well say the same.
+/// V33: the path and the indices of a well agree.
 fn indices(sink: &mut FindingSink, well: &Spot<'_>, path: Option<&str>, plate: &SeenPlate) {
     let parts: Vec<&str> = path.map(|p| p.split('/').collect()).unwrap_or_default();
     let named = match parts.as_slice() {
@@ -175,17 +175,17 @@ fn indices(sink: &mut FindingSink, well: &Spot<'_>, path: Option<&str>, plate: &
         let right = name.and_then(|name| lines.iter().position(|l| l == name));
         let mut fix = right.map(|right| format!("write {right}"));
         match stated.json.filter(|v| is_at_least(v, 0)).and_then(index_of) {
-            None => sink.wrong("V33", &stated, format!("the number of the well in {word}, from 0 on")),
-            // If the lines themselves could not be read there is nothing to compare with.
+            None => sink.wrong("V33", &stated, format!("the index of the well in {word}, from 0 on")),
+            // If rows or columns are invalid, there is nothing to compare with.
             Some(_) if lines.is_empty() => continue,
             Some(index) => match (lines.get(index), name) {
                 (None, _) => {
-                    let found = format!("{index}, and there are {} {word}", lines.len());
-                    sink.must("V33", &stated, found, "the number of the well, from 0 on");
+                    let found = format!("{index}, but there are {} {word}", lines.len());
+                    sink.must("V33", &stated, found, "the index of the well, from 0 on");
                     fix = None;
                 }
                 (Some(line), Some(name)) if line != name => {
-                    let found = format!("{index}, which is {line:?}, where the path says {name:?}");
+                    let found = format!("{index}, which is {line:?}, but the path has {name:?}");
                     sink.must("V33", &stated, found, "the same in path and index");
                 }
                 _ => continue,
@@ -204,7 +204,7 @@ fn index_of(value: &Json) -> Option<usize> {
     }
 }
 
-/// `well` of a group: V34 as far as the document tells.
+/// `well` of a group: V34 as far as the document alone allows.
 pub(super) fn well(sink: &mut FindingSink, well: &Spot<'_>) -> SeenWell {
     let mut seen = SeenWell::default();
     if !sink.object("V34", well, "an object") {
@@ -230,7 +230,7 @@ pub(super) fn well(sink: &mut FindingSink, well: &Spot<'_>) -> SeenWell {
     seen
 }
 
-/// What the path of a field should be, if it is not.
+/// The expected form of the path of a field, if it is invalid.
 fn field_fault(path: &str, version: ImageVersion) -> Option<&'static str> {
     if version < ImageVersion::V06 {
         return (!is_alphanumeric(path)).then_some("letters and digits only");
@@ -240,5 +240,5 @@ fn field_fault(path: &str, version: ImageVersion) -> Option<&'static str> {
         && path.bytes().all(plain)
         && !path.bytes().all(|b| b == b'.')
         && !path.starts_with("__");
-    (!is_name).then_some("letters, digits, _ . -; not only dots, not __ in front")
+    (!is_name).then_some("letters, digits, _ . -; not only dots, no leading __")
 }

@@ -1,4 +1,4 @@
-//! The documents of images: V1, V4, V22, and what leads to axes and transformations.
+//! Validates `multiscales`: V1, V4, V22, and dispatch to axes and transformations.
 
 use super::axes::{self, SeenAxis};
 use super::report::{FindingSink, Level, OBJECT, STRING, Spot};
@@ -7,13 +7,13 @@ use super::transforms;
 use crate::image::version::ImageVersion;
 use crate::meta::Json;
 
-/// The key of transformations, everywhere.
+/// The key of transformations.
 pub(super) const TRANSFORMS: &str = "coordinateTransformations";
 
-/// A pyramid as far as it was understood.
+/// The parsed content of a multiscale.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CheckedPyramid {
-    /// Where it is in the document.
+    /// Its position in the document.
     pub(super) place: String,
     pub(super) axes: Vec<SeenAxis>,
     pub(super) levels: Vec<SeenLevel>,
@@ -23,10 +23,10 @@ pub(super) struct CheckedPyramid {
     pub(super) targets: Vec<ParameterNode>,
 }
 
-/// A level as far as it was understood.
+/// The parsed content of a level.
 #[derive(Debug, Clone)]
 pub(super) struct SeenLevel {
-    /// Where its path is in the document.
+    /// The position of its path in the document.
     pub(super) place: String,
     pub(super) path: String,
     pub(super) placed: transforms::Placed,
@@ -37,7 +37,7 @@ pub(super) fn multiscales(sink: &mut FindingSink, list: &Spot<'_>) -> Vec<Checke
     let items = sink.some("V1", list, "a list with at least one multiscale").unwrap_or_default();
     for (i, item) in items.iter().enumerate() {
         if items.iter().take(i).any(|other| other.json == item.json) {
-            sink.must("V1", item, "the same multiscale once more", "each one once");
+            sink.must("V1", item, "a duplicate multiscale", "each one once");
         }
     }
     items.iter().filter_map(|item| multiscale(sink, item)).collect()
@@ -122,7 +122,7 @@ pub(super) fn version_of(sink: &mut FindingSink, object: &Spot<'_>) {
 
 /// V22: what multiscales should have.
 fn advice(sink: &mut FindingSink, multiscale: &Spot<'_>) {
-    // The schemas know the type of `name`, and 0.1's that of `metadata`.
+    // The schemas have the type of `name`, and that of 0.1 the type of `metadata`.
     let metadata = if sink.judged.version == ImageVersion::V01 { Level::Must } else { Level::Should };
     sink.typed("V22", Level::Must, multiscale, &[("name", STRING)]);
     sink.typed("V22", metadata, multiscale, &[("metadata", OBJECT)]);

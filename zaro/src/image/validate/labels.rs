@@ -1,4 +1,4 @@
-//! `image-label`: V27, V28, V31. And the colours of masks: V38.
+//! Validates `image-label` (V27, V28, V31) and the colours of masks (V38).
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use crate::image::parse::packed_color;
 use crate::image::version::ImageVersion;
 use crate::meta::Json;
 
-/// How many faults of one list are told.
+/// The maximum number of findings per list.
 const MOST: usize = 20;
 
 /// The document of a label image.
@@ -17,7 +17,7 @@ pub(super) fn image_label(sink: &mut FindingSink, label: &Spot<'_>) {
         return;
     }
     match sink.judged.version {
-        // Up to 0.4 a wrong version is V4, a missing one V31 where that exists.
+        // Up to 0.4 a wrong version is V4, a missing one V31 if the version has that rule.
         version @ (ImageVersion::V04 | ImageVersion::V05) if !label.has("version") => {
             sink.should("V31", &label.get("version"), "nothing", format!("{:?}", version.text()));
             sink.fix(format!("add \"version\": {:?}", version.text()));
@@ -53,8 +53,7 @@ fn colors(sink: &mut FindingSink, colors: &Spot<'_>) {
             sink.wrong("V27", &rgba, "four integers from 0 to 255");
         }
     });
-    // Objects that are the same are counted once: a list that repeats a value with another colour is worse, and both
-    // are forbidden.
+    // Equal objects are counted once: a list that repeats a value with another colour is worse, and both are forbidden.
     let mut seen: HashSet<&str> = HashSet::new();
     let items = colors.items().unwrap_or_default().iter().enumerate();
     let again = items.filter_map(|(i, item)| {
@@ -62,8 +61,8 @@ fn colors(sink: &mut FindingSink, colors: &Spot<'_>) {
         (!seen.insert(value)).then(|| (format!("{}[{i}].label-value", colors.place), value))
     });
     for (place, value) in again.take(MOST) {
-        sink.must("V27", place, format!("{value} once more"), "each value once");
-        sink.fix("keep one colour a value; readers take the last");
+        sink.must("V27", place, format!("{value} twice"), "each value once");
+        sink.fix("keep one colour per value; readers use the last");
     }
 }
 
@@ -78,9 +77,9 @@ fn values(
     let before = sink.findings.len();
     let mut seen: HashSet<String> = HashSet::new();
     for item in items {
-        // There may be millions, all with the same fault.
+        // There may be millions with the same fault.
         if sink.findings.len().saturating_sub(before) >= MOST {
-            sink.must(rule, list, "more such faults", "none");
+            sink.must(rule, list, "more of the same", "none");
             break;
         }
         let value = item.get("label-value");
@@ -89,12 +88,12 @@ fn values(
         }
         besides(sink, &item);
         if rule == "V28" && !seen.insert(item.json.map(Json::to_string).unwrap_or_default()) {
-            sink.must(rule, &item, "the same object once more", "each one once");
+            sink.must(rule, &item, "a duplicate object", "each one once");
         }
     }
 }
 
-/// Whether a value is an integer, also one written as `3.0`, as JSON Schema has it.
+/// Whether a value is an integer, also one written as `3.0`, as in JSON Schema.
 pub(super) fn is_integer(value: &Json) -> bool {
     value.as_i128().is_some()
         || value.number_text().is_some() && value.as_f64().is_some_and(|x| x.is_finite() && x.fract() == 0.0)

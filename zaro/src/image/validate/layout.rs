@@ -1,4 +1,4 @@
-//! `bioformats2raw.layout`: V36.
+//! Validates `bioformats2raw.layout`: V36.
 
 use quick_xml::Reader;
 use quick_xml::events::Event;
@@ -13,7 +13,7 @@ use crate::store::StoreExt as _;
 
 const XML: &str = "METADATA.ome.xml";
 
-/// The images of the layout at `path`, and what `OME` says of them.
+/// Validates the images of the layout at `path`, and its `OME` group.
 pub(super) async fn check(walk: &CheckWalk<'_>, path: &str, is_plate: bool) -> Result<NodeParts> {
     let mut part = NodeParts::default();
     let folder = join(path, "OME");
@@ -22,7 +22,7 @@ pub(super) async fn check(walk: &CheckWalk<'_>, path: &str, is_plate: bool) -> R
     match walk.look(&folder).await? {
         NodeFound::Group(meta) => {
             let mut own = FindingSink::new(&folder, walk.judged_below(&meta.attributes));
-            // A group that says nothing of images needs no version.
+            // A group without image metadata needs no version.
             if meta.attributes.get("ome").is_some() || document::carries(&meta.attributes) {
                 let root = walk.root();
                 listed = document::group(&mut own, &meta.attributes, Some(meta.format), root).series;
@@ -55,10 +55,10 @@ pub(super) async fn check(walk: &CheckWalk<'_>, path: &str, is_plate: bool) -> R
         for (place, name) in listed {
             let node = join(path, name.trim_matches('/'));
             if is_plate {
-                // The plate's walk has looked at its fields.
+                // The fields of a plate were validated with the plate.
                 let look = walk.look(&node).await?;
                 if matches!(look, NodeFound::Absent) {
-                    let found = format!("{name:?}, where there is nothing");
+                    let found = format!("{name:?}, which does not exist");
                     walk.lacking(&mut own, "V36", place, &look, found, "the path of an image");
                 }
                 continue;
@@ -69,8 +69,8 @@ pub(super) async fn check(walk: &CheckWalk<'_>, path: &str, is_plate: bool) -> R
         if let Some(images) = &images
             && images.len() != listed.len()
         {
-            let wrong = format!("{} paths, where {XML} has {} images", listed.len(), images.len());
-            own.must("V36", "series", wrong, "one path for each Image");
+            let wrong = format!("{} paths, but {XML} has {} images", listed.len(), images.len());
+            own.must("V36", "series", wrong, "one path per Image");
         }
         part.findings.append(&mut own.findings);
     } else if !is_plate {
@@ -78,8 +78,8 @@ pub(super) async fn check(walk: &CheckWalk<'_>, path: &str, is_plate: bool) -> R
         if let Some(images) = &images
             && images.len() != found.len()
         {
-            let wrong = format!("{} numbered images, where {XML} has {}", found.len(), images.len());
-            sink.must("V36", "", wrong, "one image for each Image");
+            let wrong = format!("{} numbered images, but {XML} has {}", found.len(), images.len());
+            sink.must("V36", "", wrong, "one image per Image");
         }
     }
     if let Some(images) = &images
@@ -95,7 +95,7 @@ pub(super) async fn check(walk: &CheckWalk<'_>, path: &str, is_plate: bool) -> R
     Ok(part)
 }
 
-/// The images 0, 1, 2 and so on; a gap in the numbers is a fault.
+/// The images 0, 1, 2 and so on; a gap in the numbers is a finding.
 async fn numbered(
     walk: &CheckWalk<'_>,
     path: &str,
@@ -130,7 +130,7 @@ async fn numbered(
 /// The sizes of an `Image`, by axis.
 type Sizes = Vec<(&'static str, u64)>;
 
-/// The images of OME-XML with their sizes; `None` if it is no XML.
+/// The images of OME-XML with their sizes; `None` if it is not XML.
 fn read(sink: &mut FindingSink, bytes: &[u8]) -> Option<Vec<Sizes>> {
     let text = String::from_utf8_lossy(bytes);
     let mut reader = Reader::from_str(&text);
@@ -156,7 +156,7 @@ fn read(sink: &mut FindingSink, bytes: &[u8]) -> Option<Vec<Sizes>> {
         match (depth, name.as_str()) {
             (0, "OME") => {}
             (0, other) => {
-                sink.must("V36", XML, format!("the element {other:?}"), "OME-XML, whose element is OME");
+                sink.must("V36", XML, format!("the element {other:?}"), "OME-XML with the root element OME");
                 return None;
             }
             (1, "Image") => images.push(Sizes::new()),
@@ -181,18 +181,18 @@ fn read(sink: &mut FindingSink, bytes: &[u8]) -> Option<Vec<Sizes>> {
         sink.must("V36", XML, format!("the element {name}"), "MetadataOnly: the pixels are in Zarr");
     }
     if images.is_empty() {
-        sink.must("V36", XML, "no Image", "an Image for each image");
+        sink.must("V36", XML, "no Image", "one Image per image");
     }
     Some(images)
 }
 
-/// Whether an image is the one that OME-XML has at its place, by its sizes.
+/// Checks that an image has the sizes of the OME-XML image of the same index.
 fn order(sink: &mut FindingSink, i: usize, sizes: &Sizes, place: &str, facts: Option<&Facts>) {
     let Some(facts) = facts else { return };
     for (axis, size) in sizes {
         if let Some(found) = facts.size(axis).filter(|n| n != size) {
             let place = if place.is_empty() { XML.to_owned() } else { place.to_owned() };
-            let wrong = format!("an image of {found} along {axis}, where Image {i} of {XML} has {size}");
+            let wrong = format!("an image of {found} along {axis}, but Image {i} of {XML} has {size}");
             sink.must("V36", place, wrong, "images in the order of OME-XML");
             return;
         }

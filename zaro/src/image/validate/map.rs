@@ -1,4 +1,4 @@
-//! One transformation of 0.6, whatever its type: V37.
+//! Validates a single transformation of 0.6, of any type: V37.
 
 use super::labels::is_integer;
 use super::report::{FindingSink, Spot, nth};
@@ -6,7 +6,7 @@ use super::transforms::positive;
 use crate::format::text::plural;
 use crate::meta::Json;
 
-/// How many axes there are at each end, where that is known.
+/// The number of input and output axes, if known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Dimensions {
     pub(super) input: Option<usize>,
@@ -14,12 +14,12 @@ pub(super) struct Dimensions {
 }
 
 impl Dimensions {
-    /// The number of axes of a transformation that keeps it.
+    /// The number of axes, for a transformation that preserves it.
     fn either(self) -> Option<usize> {
         self.input.or(self.output)
     }
 
-    /// Both ends have the same number of axes.
+    /// Checks that input and output have the same number of axes.
     fn same(self, sink: &mut FindingSink, map: &Spot<'_>) {
         if let (Some(a), Some(b)) = (self.input, self.output)
             && a != b
@@ -34,14 +34,14 @@ impl Dimensions {
 pub(super) struct ParameterNode {
     pub(super) place: String,
     pub(super) path: String,
-    /// The shape of the matrix, as far as it is known; `None` for a field.
+    /// The shape of the matrix, as far as known; `None` for a field.
     pub(super) matrix: Option<[Option<usize>; 2]>,
 }
 
-/// How exact a rotation must be: documents round to four digits.
+/// The tolerance of rotations: documents round to four digits.
 const ROUNDED: f64 = 1e-3;
 
-/// Checks a transformation, and says how many axes come out of it.
+/// Validates a transformation, and returns its number of output axes.
 pub(super) fn check(
     sink: &mut FindingSink,
     map: &Spot<'_>,
@@ -63,7 +63,7 @@ pub(super) fn check(
         Some(name @ ("scale" | "translation")) => {
             let numbers = map.get(name).numbers();
             if numbers.is_none() {
-                sink.wrong("V37", &map.get(name), "a list of numbers, one an axis");
+                sink.wrong("V37", &map.get(name), "a list of numbers, one per axis");
             }
             let count = numbers.as_ref().map(Vec::len);
             as_many(sink, &map.get(name), count, ends.either());
@@ -119,10 +119,10 @@ fn inner(sink: &mut FindingSink, map: &Spot<'_>, ends: Dimensions, targets: &mut
     }
 }
 
-/// A list has as many numbers as there are axes, if both are known; whether it has not.
+/// Checks that a list has one number per axis, if both are known; returns whether it does not.
 fn as_many(sink: &mut FindingSink, list: &Spot<'_>, count: Option<usize>, axes: Option<usize>) -> bool {
     let Some((count, n)) = count.zip(axes).filter(|(count, n)| count != n) else { return false };
-    sink.must("V37", list, format!("{} for {n} axes", plural(count, "number")), "as many numbers as axes");
+    sink.must("V37", list, format!("{} for {n} axes", plural(count, "number")), "one number per axis");
     true
 }
 
@@ -149,7 +149,7 @@ fn indices(sink: &mut FindingSink, list: &Spot<'_>, below: Option<usize>) -> Opt
 fn projection(sink: &mut FindingSink, map: &Spot<'_>, ends: Dimensions) -> Option<usize> {
     let lists = [(map.get("droppedInputs"), ends.input), (map.get("createdOutputs"), ends.output)];
     if lists.iter().all(|(list, _)| !list.is_some()) {
-        sink.must("V37", map, "nothing to do", "droppedInputs, createdOutputs or both");
+        sink.must("V37", map, "neither", "droppedInputs, createdOutputs or both");
         return ends.output;
     }
     let [dropped, created] = lists.map(|(list, below)| {
@@ -163,7 +163,7 @@ fn projection(sink: &mut FindingSink, map: &Spot<'_>, ends: Dimensions) -> Optio
     if let (Some(out), Some(wanted)) = (out, ends.output)
         && out != wanted
     {
-        sink.must("V37", map, format!("{out} axes come out"), format!("{wanted} axes, as the output has"));
+        sink.must("V37", map, format!("{out} output axes"), format!("{wanted} axes, as in the output"));
     }
     ends.output.or(out)
 }
@@ -221,7 +221,7 @@ fn matrix(
     ends.output.or(Some(found.len()))
 }
 
-/// A rotation is orthonormal, and does not mirror.
+/// Checks that a rotation is orthonormal, and not a reflection.
 fn rotation(sink: &mut FindingSink, rows: &[Vec<f64>], list: &Spot<'_>) {
     for (i, a) in rows.iter().enumerate() {
         for (j, b) in rows.iter().enumerate().skip(i) {
@@ -240,7 +240,7 @@ fn rotation(sink: &mut FindingSink, rows: &[Vec<f64>], list: &Spot<'_>) {
     }
 }
 
-/// What is no number is not near.
+/// False for NaN.
 fn is_near(x: f64, wanted: f64) -> bool {
     (x - wanted).abs() <= ROUNDED
 }
@@ -280,7 +280,7 @@ fn sequence(
     let mut now = ends.input;
     for (i, step) in steps.iter().enumerate() {
         let is_last = i.saturating_add(1) == steps.len();
-        // Only steps that keep the number of axes say it for themselves.
+        // Only steps that preserve the number of axes define it.
         let changes = ["projectAxis", "affine", "coordinates", "byDimension", "sequence"];
         let keeps = step.get("type").text().is_none_or(|kind| !changes.contains(&kind));
         let output = if is_last { ends.output } else { now.filter(|_| keeps) };
@@ -304,7 +304,7 @@ fn by_dimension(
         let mut axes = |name: &str, old: &str, below: Option<usize>| {
             let found = indices(sink, &part.get(name), below);
             if found.is_none() && part.has(old) {
-                sink.fix(format!("`{old}` is the name that drafts had; write `{name}`"));
+                sink.fix(format!("`{old}` is the name in drafts; write `{name}`"));
             }
             found
         };
@@ -312,7 +312,7 @@ fn by_dimension(
         let outputs = axes("outputAxes", "output_axes", ends.output);
         for n in outputs.iter().flatten() {
             if covered.contains(n) {
-                let again = format!("{n} once more");
+                let again = format!("{n} twice");
                 sink.must("V37", &part.get("outputAxes"), again, "each output axis once");
             }
             covered.push(*n);

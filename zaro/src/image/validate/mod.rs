@@ -1,12 +1,12 @@
-//! Rules V1 to V39 of OME-Zarr, checked.
+//! Validates OME-Zarr metadata: rules V1 to V39.
 //!
-//! The rules are those of each version's text, with what the official schemas pass over and what is a mistake in
-//! practice; see [`RULES`]. They are applied to the documents as they are, not to the model, which reads over much.
+//! The rules are those of each version's specification, including what the official schemas do not check, and common
+//! mistakes; see [`RULES`]. They are applied to the documents, not to the model, which is tolerant.
 //!
 //! * [`validate`] checks a node of a Zarr and all that belongs to it: levels, labels and masks, wells and fields, the
 //!   images of a `bioformats2raw.layout` or of a scene.
-//! * [`validate_attributes`] checks one document alone, as far as it tells.
-//! * [`archive`] checks the file around it, if it is an `.ozx`.
+//! * [`validate_attributes`] checks a single document.
+//! * [`archive`] checks the ZIP archive, if it is an `.ozx`.
 
 pub mod archive;
 mod arrays;
@@ -34,14 +34,14 @@ use crate::meta::{Format, Json};
 pub use report::{Finding as ImageFinding, Level as FindingLevel, Report as ImageReport};
 pub use rules::{RULES, Rule};
 
-/// How to validate.
+/// Options for [`validate`].
 #[derive(Debug, Clone, Default, derive_setters::Setters)]
 #[setters(prefix = "with_")]
 #[non_exhaustive]
 pub struct ImageValidateOptions {
-    /// The version whose rules are applied, whatever the documents say.
+    /// The version whose rules are applied, whatever the documents state.
     pub version: Option<ImageVersion>,
-    /// Nodes that are not there at all are no fault: trees of which only some documents were kept.
+    /// Missing nodes are not a finding: for trees of which only some documents were kept.
     pub metadata_only: bool,
 }
 
@@ -49,7 +49,7 @@ pub struct ImageValidateOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Judged {
     version: ImageVersion,
-    /// The document is of a version after the last that is known here, and judged by that as far as is sensible.
+    /// The document has a version newer than the last known one, and is validated as that as far as possible.
     newer: bool,
 }
 
@@ -59,13 +59,13 @@ impl Judged {
     }
 }
 
-/// Checks the node at `path` and all that belongs to it.
+/// Validates the node at `path` and all that belongs to it.
 pub async fn validate(zarr: &Zarr, path: &str, options: &ImageValidateOptions) -> Result<ImageReport> {
     walk::validate(zarr, path, options).await
 }
 
-/// The attributes in a JSON file, if `uri` is one: those of a `zarr.json`, or the document itself. Reference stores are
-/// JSON files, too. What is no JSON is an error if the file is `certain` to be one.
+/// The attributes in a JSON file, if `uri` is one: those of a `zarr.json`, or the document itself; `None` for reference
+/// stores, which are JSON files, too. Invalid JSON is an error if the file is `certain` to be JSON.
 pub fn attributes_in(uri: &str, certain: bool) -> Result<Option<Json>> {
     let path = Path::new(uri.strip_prefix("file://").unwrap_or(uri));
     let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
@@ -88,13 +88,13 @@ pub fn attributes_in(uri: &str, certain: bool) -> Result<Option<Json>> {
     Ok(Some(document))
 }
 
-/// Checks one document of attributes, without the hierarchy it is from.
+/// Validates a single document of attributes, without its hierarchy.
 #[must_use]
 pub fn validate_attributes(attributes: &Json, options: &ImageValidateOptions) -> ImageReport {
     let stated = version::stated(attributes);
     let format = if attributes.get("ome").is_some() { Format::V3 } else { Format::V2 };
     let judged = judged(&stated, options, || match (format, attributes.get("multiscales")) {
-        // Nothing tells; the last version of this form has the most rules.
+        // The version is unknown; the last one of this form has the most rules.
         (Format::V2, None) => ImageVersion::V04,
         _ => version::assumed(attributes, format, None, false),
     });
@@ -102,7 +102,7 @@ pub fn validate_attributes(attributes: &Json, options: &ImageValidateOptions) ->
     document::group(&mut sink, attributes, None, None);
     if !document::carries(attributes) {
         let wanted = "multiscales, plate, well, labels, image-label, series, scene or bioformats2raw.layout";
-        sink.must("V1", "", "nothing of OME-Zarr", wanted);
+        sink.must("V1", "", "no OME-Zarr metadata", wanted);
     }
     ImageReport::new(judged, &stated, options, 1, sink.findings)
 }
@@ -119,7 +119,7 @@ fn judged(stated: &Stated, options: &ImageValidateOptions, assumed: impl FnOnce(
     }
 }
 
-/// Whether a text is that of a version after the last that is known here.
+/// Whether a text is a version newer than the last known one.
 fn is_newer(text: &str) -> bool {
     let mut numbers = text.split('.').map(|part| {
         let end = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());

@@ -1,4 +1,4 @@
-//! `omero`: V23, and V24 as far as the document tells.
+//! Validates `omero`: V23, and V24 as far as the document alone allows.
 
 use super::report::{BOOL, FindingSink, Level, STRING, Spot, nth};
 use crate::image::model::Family;
@@ -6,15 +6,15 @@ use crate::image::version::ImageVersion;
 
 /// V23 and V24 of a document.
 pub(super) fn omero(sink: &mut FindingSink, omero: &Spot<'_>) {
-    // What is missing: the first versions only advised it, 0.4 requires it, and the schemas of 0.5 and 0.6 gave colour
-    // and window up again.
+    // Missing members: the first versions only advise them, 0.4 requires them, and the schemas of 0.5 and 0.6 dropped
+    // colour and window again.
     let (list_level, missing) = match sink.judged.version {
         ImageVersion::Seed => (Level::Lint, Level::Lint),
         ImageVersion::V01 | ImageVersion::V02 | ImageVersion::V03 => (Level::Should, Level::Should),
         ImageVersion::V04 => (Level::Must, Level::Must),
         ImageVersion::V05 | ImageVersion::V06 => (Level::Must, Level::Should),
     };
-    // What is there, but wrong, is wrong in every version with a schema.
+    // Invalid members are wrong in every version with a schema.
     let wrong = if sink.judged.version == ImageVersion::Seed { Level::Should } else { Level::Must };
     if omero.members().is_none() {
         sink.add("V23", wrong, omero, omero.show(), "an object with channels");

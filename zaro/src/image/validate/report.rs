@@ -1,4 +1,4 @@
-//! What validation found.
+//! Validation reports and findings.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use crate::image::version::{ImageVersion, Stated};
 use crate::meta::Json;
 use crate::meta::path::shown;
 
-/// How grave a finding is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
-    /// The specification allows it, and it is a mistake in practice.
+    /// The specification allows it, but it is a mistake in practice.
     Lint,
     /// The specification advises against it.
     Should,
@@ -37,24 +37,24 @@ impl fmt::Display for Level {
     }
 }
 
-/// One broken rule.
+/// A rule violation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// The rule's id, such as `V7`; see [`RULES`](super::RULES).
     pub rule: &'static str,
-    /// How grave it is.
+    /// Its severity.
     pub level: Level,
     /// The node, such as `/labels/cells`.
     pub node: String,
-    /// Where in its document, such as `ome.multiscales[0].axes[1].unit`; empty for the node itself.
+    /// The position in its document, such as `ome.multiscales[0].axes[1].unit`; empty for the node itself.
     pub path: String,
-    /// What is there.
+    /// The actual value.
     pub found: String,
-    /// What should be.
+    /// The expected value.
     pub wanted: String,
-    /// How to mend it, where there is a way.
+    /// How to fix it, if known.
     pub fix: Option<String>,
-    /// The operation that does so, where there is one.
+    /// The operation that fixes it, if there is one.
     pub hint: Option<Hint>,
 }
 
@@ -85,36 +85,36 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Everything that validation has to say.
+/// The result of a validation.
 #[derive(Debug, Clone)]
 pub struct Report {
-    /// The version whose rules were applied to the top.
+    /// The version whose rules were applied to the root.
     pub version: ImageVersion,
-    /// The version as the document has it, if it states one.
+    /// The version as stated in the document, if any.
     pub stated: Option<String>,
-    /// Whether the version was asked for, not read.
+    /// Whether the version was given, not read.
     pub asked: bool,
-    /// How many groups and arrays were looked at.
+    /// The number of groups and arrays checked.
     pub nodes: usize,
-    /// What was found: by node, what is grave first.
+    /// The findings by node, the most severe first.
     pub findings: Vec<Finding>,
 }
 
 impl Report {
-    /// How many findings are of `level`.
+    /// The number of findings of `level`.
     #[must_use]
     pub fn count(&self, level: Level) -> usize {
         self.findings.iter().filter(|f| f.level == level).count()
     }
 
-    /// Whether nothing that counts was found: rules that MUST hold, and, if `strict`, those that SHOULD.
+    /// Whether there are no MUST findings and, if `strict`, no SHOULD findings.
     #[must_use]
     pub fn is_valid(&self, strict: bool) -> bool {
         let limit = if strict { Level::Should } else { Level::Must };
         self.findings.iter().all(|f| f.level < limit)
     }
 
-    /// As JSON, of what is at `uri` and is judged valid or not.
+    /// The report of `uri` as JSON; `valid` is the verdict.
     #[must_use]
     pub fn json(&self, uri: &str, valid: bool) -> Json {
         Json::from([
@@ -131,7 +131,7 @@ impl Report {
         ])
     }
 
-    /// With the findings in order: by node, the grave ones first, else in the order of the documents.
+    /// A report with sorted findings: by node, the most severe first, otherwise in document order.
     pub(super) fn new(
         judged: Judged,
         stated: &Stated,
@@ -146,7 +146,7 @@ impl Report {
     }
 }
 
-/// Where the findings of one node go, and the rules it is judged by.
+/// Collects the findings of one node, with the rules that apply to it.
 #[derive(Debug)]
 pub(super) struct FindingSink {
     node: String,
@@ -155,12 +155,12 @@ pub(super) struct FindingSink {
 }
 
 impl FindingSink {
-    /// For the node at the key form `path`.
+    /// For the node at `path`.
     pub(super) fn new(path: &str, judged: Judged) -> Self {
         Self { node: shown(path), judged, findings: Vec::new() }
     }
 
-    /// Whether the rules are those of `version` or of a later one.
+    /// Whether the rules are those of `version` or later.
     pub(super) fn since(&self, version: ImageVersion) -> bool {
         self.judged.version >= version
     }
@@ -177,14 +177,14 @@ impl FindingSink {
         self.findings.push(Finding { rule, level, node, path, found, wanted, fix: None, hint: None });
     }
 
-    /// How the last finding is mended.
+    /// Adds a fix to the last finding.
     pub(super) fn fix(&mut self, how: impl Into<String>) {
         if let Some(last) = self.findings.last_mut() {
             last.fix = Some(how.into());
         }
     }
 
-    /// Which operation mends the last finding.
+    /// Adds the operation that fixes the last finding.
     pub(super) fn mend(&mut self, operation: &'static str, does: &'static str) {
         self.mend_by(Hint::operation(operation, does));
     }
@@ -195,12 +195,12 @@ impl FindingSink {
         }
     }
 
-    /// A value that is not what it must be.
+    /// Adds a finding for an invalid value.
     pub(super) fn wrong(&mut self, rule: &'static str, spot: &Spot<'_>, wanted: impl Into<String>) {
         self.must(rule, spot, spot.show(), wanted);
     }
 
-    /// Whether an object is there; what is none is a finding.
+    /// Whether the value is an object; otherwise adds a finding.
     pub(super) fn object(&mut self, rule: &'static str, spot: &Spot<'_>, wanted: &str) -> bool {
         let is_object = spot.members().is_some();
         if !is_object {
@@ -209,7 +209,7 @@ impl FindingSink {
         is_object
     }
 
-    /// A string; what is none is a finding.
+    /// The value as a string; otherwise adds a finding.
     pub(super) fn text<'a>(
         &mut self,
         rule: &'static str,
@@ -223,7 +223,7 @@ impl FindingSink {
         text
     }
 
-    /// The items of a list; what is none is a finding.
+    /// The items of a list; otherwise adds a finding.
     pub(super) fn items<'a>(
         &mut self,
         rule: &'static str,
@@ -236,7 +236,7 @@ impl FindingSink {
         Some(spot.items()?.iter().enumerate().map(|(i, item)| Spot::new(item, nth(&spot.place, i))).collect())
     }
 
-    /// The items of a list with at least one; what is none is a finding.
+    /// The items of a nonempty list; otherwise adds a finding.
     pub(super) fn some<'a>(
         &mut self,
         rule: &'static str,
@@ -253,7 +253,7 @@ impl FindingSink {
         }
     }
 
-    /// Members that need not be there, and have a type if they are.
+    /// Checks the types of optional members.
     pub(super) fn typed(
         &mut self,
         rule: &'static str,
@@ -287,7 +287,7 @@ macro_rules! levels {
 }
 levels!(must Must, should Should, lint Lint);
 
-/// What a member must be: whether it is, and in words.
+/// The expected type of a member: a check and a description.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Type(pub(super) fn(&Json) -> bool, pub(super) &'static str);
 
@@ -295,7 +295,7 @@ pub(super) const STRING: Type = Type(|v| v.as_str().is_some(), "a string");
 pub(super) const OBJECT: Type = Type(|v| v.members().is_some(), "an object");
 pub(super) const BOOL: Type = Type(|v| v.as_bool().is_some(), "true or false");
 
-/// A value in a document, or its absence, and where it is.
+/// A value in a document, or its absence, and its position.
 #[derive(Debug, Clone)]
 pub(super) struct Spot<'a> {
     pub(super) json: Option<&'a Json>,
@@ -339,7 +339,7 @@ impl<'a> Spot<'a> {
         self.items()?.iter().map(Json::as_f64).collect()
     }
 
-    /// The value for a message: its text, cut if it is long.
+    /// The value for a message, truncated if it is long.
     pub(super) fn show(&self) -> String {
         self.json.map_or_else(|| "nothing".to_owned(), show)
     }
@@ -361,12 +361,12 @@ pub(super) fn nth(base: &str, i: usize) -> String {
     format!("{base}[{i}]")
 }
 
-/// A value for a message: its text, cut if it is long.
+/// A value for a message, truncated if it is long.
 pub(super) fn show(json: &Json) -> String {
     cut(&json.to_string())
 }
 
-/// A text, cut if it is long.
+/// A text, truncated if it is long.
 pub(super) fn cut(text: &str) -> String {
     const MOST: usize = 80;
     if text.chars().count() <= MOST {

@@ -1,4 +1,4 @@
-//! Coordinate systems of 0.6, how they hang together, and scenes: V37.
+//! Validates coordinate systems of 0.6, their connections, and scenes: V37.
 
 use super::axes;
 use super::image::{CheckedPyramid, SeenLevel, TRANSFORMS};
@@ -9,7 +9,7 @@ use crate::error::Hint;
 
 pub(super) use super::map::ParameterNode;
 
-/// A coordinate system that a transformation of a scene refers to in an image.
+/// A coordinate system of an image that a transformation of a scene refers to.
 #[derive(Debug, Clone)]
 pub(super) struct Reference {
     pub(super) place: String,
@@ -17,7 +17,7 @@ pub(super) struct Reference {
     pub(super) name: String,
 }
 
-/// The systems, levels and transformations of a multiscale.
+/// The coordinate systems, levels and transformations of a multiscale.
 pub(super) fn multiscale(
     sink: &mut FindingSink,
     multiscale: &Spot<'_>,
@@ -38,9 +38,9 @@ pub(super) fn multiscale(
         let (placed, output) = level(sink, &list, path.text(), &pyramid.systems);
         match (&intrinsic, output) {
             (Some(first), Some(output)) if *first != output => {
-                let found = format!("{output:?}, where other levels have {first:?}");
+                let found = format!("{output:?}, but other levels have {first:?}");
                 let place = at(&nth(&list.place, 0), "output.name");
-                sink.must("V37", place, found, "one system for all levels");
+                sink.must("V37", place, found, "one coordinate system for all levels");
             }
             (None, Some(output)) => intrinsic = Some(output),
             _ => {}
@@ -67,7 +67,7 @@ pub(super) fn multiscale(
                 && output != intrinsic
             {
                 let found = format!("from {input:?} to {output:?}");
-                let wanted = format!("one end at the intrinsic system, {intrinsic:?}");
+                let wanted = format!("the intrinsic system {intrinsic:?} as input or output");
                 sink.must("V37", &item, found, wanted);
             }
             edges.extend(transformation(sink, &item, ends, &mut pyramid.targets));
@@ -78,7 +78,7 @@ pub(super) fn multiscale(
     connected(sink, &pyramid.systems, &edges, start, &multiscale.get("coordinateSystems").place);
 }
 
-/// Checks a transformation between two ends, named and with the number of their axes, and answers with their names.
+/// Validates a transformation between two coordinate systems, and returns their names.
 fn transformation(
     sink: &mut FindingSink,
     map: &Spot<'_>,
@@ -91,12 +91,12 @@ fn transformation(
     Some((input?.0, output?.0))
 }
 
-/// The number of axes of the system `name`, which must be there.
+/// The number of axes of the coordinate system `name`; a finding if it does not exist.
 fn known(sink: &mut FindingSink, name: &str, spot: &Spot<'_>, systems: &[(String, usize)]) -> Option<usize> {
     let found = systems.iter().find(|(n, _)| n == name).map(|(_, size)| *size);
     if found.is_none() {
         let wanted = format!("one of {}", quoted(systems.iter().map(|(n, _)| n)));
-        sink.must("V37", spot, format!("{name:?}, which is no system here"), wanted);
+        sink.must("V37", spot, format!("{name:?}, which is not a coordinate system here"), wanted);
     }
     found
 }
@@ -115,7 +115,7 @@ fn systems(sink: &mut FindingSink, list: &Spot<'_>, image: bool) -> Vec<(String,
             None => sink.wrong("V37", &spot, "a name, a string"),
             Some(name) => {
                 if all.iter().any(|(other, _)| other == name) {
-                    sink.must("V37", &spot, format!("{name:?} twice"), "a name of its own");
+                    sink.must("V37", &spot, format!("{name:?} twice"), "a unique name");
                 }
                 all.push((name.to_owned(), seen));
             }
@@ -124,7 +124,7 @@ fn systems(sink: &mut FindingSink, list: &Spot<'_>, image: bool) -> Vec<(String,
     all
 }
 
-/// The transformation of a dataset, and the system it leads to.
+/// The transformation of a dataset, and its output coordinate system.
 fn level(
     sink: &mut FindingSink,
     list: &Spot<'_>,
@@ -186,7 +186,7 @@ fn level(
     (placed, output)
 }
 
-/// The name of the system at one end of a transformation.
+/// The name of the input or output coordinate system of a transformation.
 fn end_name(sink: &mut FindingSink, map: &Spot<'_>, side: &str) -> Option<String> {
     let end = map.get(side);
     let name = end.get("name").text();
@@ -212,16 +212,16 @@ fn names_are_unique(sink: &mut FindingSink, list: &Spot<'_>) {
             continue;
         }
         match sink.text("V37", &name, "a string") {
-            // The text forbids it, and the specification's own examples of scenes do it.
+            // The specification forbids it, but its own examples of scenes do it.
             Some(text) if seen.contains(&text) => {
-                sink.should("V37", &name, format!("{text:?} twice"), "a name of its own");
+                sink.should("V37", &name, format!("{text:?} twice"), "a unique name");
             }
             text => seen.extend(text),
         }
     }
 }
 
-/// Says which systems cannot be reached from the first, or from those in `reached`.
+/// Reports coordinate systems that cannot be reached from the first, or from those in `reached`.
 fn connected(
     sink: &mut FindingSink,
     systems: &[(String, usize)],
@@ -246,12 +246,12 @@ fn connected(
     }
     let lost: Vec<&String> = systems.iter().map(|(n, _)| n).filter(|n| !reached.contains(n)).collect();
     if !lost.is_empty() {
-        let found = format!("{} without a transformation that leads there", quoted(lost));
-        sink.must("V37", place, found, "all systems connected by transformations");
+        let found = format!("no transformation to {}", quoted(lost));
+        sink.must("V37", place, found, "all coordinate systems connected by transformations");
     }
 }
 
-/// `scene` of a group: the systems of images that it refers to, and nodes with parameters.
+/// `scene` of a group: the coordinate systems of images that it refers to, and nodes with parameters.
 pub(super) fn scene(sink: &mut FindingSink, scene: &Spot<'_>) -> (Vec<Reference>, Vec<ParameterNode>) {
     let (mut references, mut targets) = (Vec::new(), Vec::new());
     if !sink.object("V37", scene, "an object with coordinateTransformations") {
@@ -265,7 +265,7 @@ pub(super) fn scene(sink: &mut FindingSink, scene: &Spot<'_>) -> (Vec<Reference>
         return (references, targets);
     }
     let mut edges = Vec::new();
-    // An image is one node of the graph: its systems are connected among themselves.
+    // An image is one node of the graph: its coordinate systems are connected with each other.
     let mut nodes: Vec<(String, usize)> =
         own.iter().map(|(name, axes)| (format!("#{name}"), axes.len())).collect();
     for item in entries(sink, &list) {
@@ -280,8 +280,8 @@ pub(super) fn scene(sink: &mut FindingSink, scene: &Spot<'_>) -> (Vec<Reference>
             if !path.is_some() {
                 let found = own.iter().find(|(n, _)| *n == name);
                 if found.is_none() {
-                    let wrong = format!("{name:?}, which is no system of the scene");
-                    sink.must("V37", &end.get("name"), wrong, "a system of the scene, or a path");
+                    let wrong = format!("{name:?}, which is not a coordinate system of the scene");
+                    sink.must("V37", &end.get("name"), wrong, "a coordinate system of the scene, or a path");
                 }
                 return Some((format!("#{name}"), found.map(|(_, axes)| axes.len())));
             }

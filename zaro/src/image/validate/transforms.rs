@@ -1,10 +1,10 @@
-//! Scales and translations of 0.4 and 0.5: V16 to V18.
+//! Validates scales and translations of 0.4 and 0.5: V16 to V18.
 
 use super::report::{FindingSink, Level, Spot, nth};
 use crate::format::text::plural;
 use crate::image::version::ImageVersion;
 
-/// A scale and a translation, as far as they were understood.
+/// The parsed scale and translation.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Placed {
     pub(super) scale: Option<Vec<f64>>,
@@ -19,7 +19,7 @@ pub(super) fn list(
     rank: Option<usize>,
 ) -> Placed {
     let mut placed = Placed::default();
-    let Some(items) = sink.items(rule, list, "a list with a scale, and perhaps a translation") else {
+    let Some(items) = sink.items(rule, list, "a list with a scale and optionally a translation") else {
         return placed;
     };
     let (mut scales, mut translations) = (0usize, 0usize);
@@ -29,7 +29,7 @@ pub(super) fn list(
                 scales += 1;
                 if translations > 0 && scales == 1 {
                     sink.must(rule, &item, "a scale after a translation", "the scale first");
-                    sink.fix("apply the scale to the translation's values when the order is changed");
+                    sink.fix("put the scale first, and multiply the translation by it");
                 }
                 placed.scale = vector(sink, rule, &item, "scale", rank);
                 positive(sink, placed.scale.as_deref(), &item.get("scale").place);
@@ -45,7 +45,7 @@ pub(super) fn list(
         sink.must(rule, list, format!("{scales} scales"), "exactly one scale");
         if let (0, Some(rank)) = (scales, rank) {
             let ones = vec!["1"; rank].join(", ");
-            sink.fix(format!("add {{\"type\": \"scale\", \"scale\": [{ones}]}} in front"));
+            sink.fix(format!("insert {{\"type\": \"scale\", \"scale\": [{ones}]}} first"));
         }
     }
     if translations > 1 {
@@ -67,12 +67,12 @@ fn vector(
         let path = item.get("path");
         let elsewhere = path.is_some() && !spot.is_some();
         let found = if elsewhere { format!("a path ({})", path.show()) } else { spot.show() };
-        sink.must(rule, &spot, found, "a list of numbers, one an axis");
+        sink.must(rule, &spot, found, "a list of numbers, one per axis");
         return None;
     };
     if let Some(rank) = rank.filter(|rank| *rank != numbers.len()) {
         let found = format!("{} for {rank} axes", plural(numbers.len(), "number"));
-        sink.must(rule, &spot, found, "as many numbers as axes");
+        sink.must(rule, &spot, found, "one number per axis");
         return None;
     }
     Some(numbers)
@@ -80,7 +80,7 @@ fn vector(
 
 /// V18: scales are finite and greater than zero.
 pub(super) fn positive(sink: &mut FindingSink, scale: Option<&[f64]>, place: &str) {
-    // Negative numbers are in use, to mirror an axis; 0.6 ended that.
+    // Negative numbers are used to mirror an axis; 0.6 forbids them.
     let level = if sink.since(ImageVersion::V06) { Level::Must } else { Level::Lint };
     for (i, x) in scale.unwrap_or_default().iter().enumerate() {
         if !(x.is_finite() && *x > 0.0) {

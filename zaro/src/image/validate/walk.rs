@@ -1,4 +1,4 @@
-//! From a node to all that belongs to it.
+//! Walks a hierarchy and validates a node and all that belongs to it.
 
 use std::collections::HashSet;
 
@@ -20,28 +20,28 @@ use crate::meta::{ArrayMeta, DataType, Format, GroupMeta, Json, NodeMeta};
 use crate::num::u64_of;
 use crate::store::StoreExt as _;
 
-/// Wells and images that are looked at at once.
+/// Wells and images validated concurrently.
 const AT_ONCE: usize = 16;
 
-/// What is at a path.
+/// The node at a path.
 #[derive(Debug)]
 pub(super) enum NodeFound {
     Array(Box<ArrayMeta>),
     Group(Box<GroupMeta>),
     Absent,
-    /// Something whose metadata cannot be read, and why.
+    /// A node with unreadable metadata, and the reason.
     Broken(String),
 }
 
 impl NodeFound {
-    /// In words, for a finding.
+    /// A description for a finding.
     fn found(&self) -> String {
         match self {
             Self::Array(_) => "an array".to_owned(),
             Self::Group(_) if self.image().is_none() => "a group without multiscales".to_owned(),
             Self::Group(_) => "a group".to_owned(),
             Self::Absent => "nothing".to_owned(),
-            Self::Broken(why) => format!("what cannot be read: {why}"),
+            Self::Broken(why) => format!("an unreadable node: {why}"),
         }
     }
 
@@ -55,20 +55,20 @@ impl NodeFound {
     }
 }
 
-/// Everything that stays the same on the way through a hierarchy.
+/// The constants of a walk through a hierarchy.
 #[derive(Debug)]
 pub(super) struct CheckWalk<'a> {
     pub(super) zarr: &'a Zarr,
     pub(super) options: &'a ImageValidateOptions,
-    /// The rules of the top.
+    /// The rules of the root.
     pub(super) judged: Judged,
-    /// The version that the top states, as it states it.
+    /// The version as stated by the root.
     stated: Option<String>,
-    /// The version of Zarr of the top.
+    /// The Zarr version of the root.
     pub(super) format: Format,
 }
 
-/// What was found at a node and below it.
+/// The findings of a node and of nodes below it.
 #[derive(Debug, Default)]
 pub(super) struct NodeParts {
     pub(super) findings: Vec<Finding>,
@@ -86,26 +86,28 @@ impl NodeParts {
     }
 }
 
-/// Why an image is looked at.
+/// The role of an image.
 #[derive(Debug, Clone, Copy)]
 enum ImageRole<'a> {
-    /// For itself.
+    /// An image.
     Image,
-    /// As a label of the image whose arrays are known.
+    /// A label image of the image with these arrays.
     Label(&'a Facts),
 }
 
-/// Checks the node at `path` and all that belongs to it.
+/// Validates the node at `path` and all that belongs to it.
 pub(super) async fn validate(zarr: &Zarr, path: &str, options: &ImageValidateOptions) -> Result<Report> {
     let path = zarr.key_of(path)?;
     let node = zarr.node(&path).await?;
     let NodeMeta::Group(meta) = node.meta else {
-        return Err(Error::invalid("this is an array, not an image; an image is a group with multiscales")
-            .with_node(shown(&path)));
+        return Err(Error::invalid(
+            "this is an array, not an image; open the group with the multiscales instead",
+        )
+        .with_node(shown(&path)));
     };
     if !document::carries(&meta.attributes) && meta.attributes.get("ome").is_none() {
         return Err(Error::invalid(
-            "no OME-Zarr here: the group has no multiscales, plate, well, labels, scene or bioformats2raw.layout",
+            "not an OME-Zarr: the group has no multiscales, plate, well, labels, scene or bioformats2raw.layout",
         )
         .with_node(shown(&path)));
     }
@@ -113,7 +115,7 @@ pub(super) async fn validate(zarr: &Zarr, path: &str, options: &ImageValidateOpt
     let stated = version::stated(&meta.attributes);
     let (found, _) = find::version_of(zarr, &path, meta.format, &meta.attributes, &group).await?;
     let judged = match stated {
-        // The seed's masks tell it from 0.1.
+        // Masks distinguish the seed version from 0.1.
         Stated::Known(..) if options.version.is_none() => Judged::new(found),
         _ => judged(&stated, options, || found),
     };
@@ -122,7 +124,7 @@ pub(super) async fn validate(zarr: &Zarr, path: &str, options: &ImageValidateOpt
     Ok(Report::new(judged, &stated, options, part.nodes, part.findings))
 }
 
-/// `path` from the node at `base`, which may lead up; `None` if it leaves the Zarr or is no path in it.
+/// Resolves `path` relative to the node at `base`; `None` if it is invalid or outside the Zarr.
 pub(super) fn resolve(base: &str, path: &str) -> Option<String> {
     if path.contains("://") || path.starts_with('/') {
         return None;
@@ -141,12 +143,12 @@ pub(super) fn resolve(base: &str, path: &str) -> Option<String> {
 }
 
 impl CheckWalk<'_> {
-    /// What is at a path. Faults of the store are errors; those of documents are not.
+    /// Opens the node at a path. Store errors are returned; invalid documents are not errors.
     pub(super) async fn look(&self, path: &str) -> Result<NodeFound> {
         let found = match self.zarr.key_of(path) {
-            // Also what is of the other version of Zarr, which readers do not look for.
+            // Also nodes of the other Zarr version, which readers do not look for.
             Ok(path) => match self.zarr.direct_node(&path).await {
-                // Some buckets refuse what is not there; the version of the top tells what to ask for.
+                // Some buckets deny access to missing keys; the version of the root tells which keys to request.
                 Err(e) if e.kind() == ErrorKind::NotPermitted => find::node_at(self.zarr, &path).await,
                 found => found,
             },
@@ -165,25 +167,25 @@ impl CheckWalk<'_> {
         }
     }
 
-    /// V3: a node of the other version of Zarr than the top.
+    /// V3: a node of another Zarr version than the root.
     pub(super) fn other_format(&self, sink: &mut FindingSink, format: Format) {
         let found = format!("Zarr v{} below Zarr v{}", format.number(), self.format.number());
-        sink.must("V3", "", found, "one version of Zarr in the whole hierarchy");
+        sink.must("V3", "", found, "one Zarr version in the whole hierarchy");
     }
 
-    /// The version that the top states, as groups below have to repeat it.
+    /// The version stated by the root, which groups below have to repeat.
     pub(super) fn root(&self) -> Option<&str> {
         self.stated.as_deref()
     }
 
-    /// The rules for a group below the top.
+    /// The rules for a group below the root.
     pub(super) fn judged_below(&self, attributes: &Json) -> Judged {
         if self.judged.version >= ImageVersion::V05 || self.options.version.is_some() {
             return self.judged;
         }
         match version::stated(attributes) {
             Stated::Known(version, _) if version < ImageVersion::V05 => {
-                // What is called 0.1 below the seed is the seed's.
+                // A stated 0.1 below a seed root means seed.
                 let is_seed = self.judged.version == ImageVersion::Seed && version == ImageVersion::V01;
                 if is_seed { self.judged } else { Judged::new(version) }
             }
@@ -191,7 +193,7 @@ impl CheckWalk<'_> {
         }
     }
 
-    /// The document of a group; `top` says that it is the first.
+    /// The document of a group; `top` means that it is the root.
     fn document(&self, path: &str, meta: &GroupMeta, top: bool) -> (FindingSink, Seen) {
         let judged = if top { self.judged } else { self.judged_below(&meta.attributes) };
         let mut sink = FindingSink::new(path, judged);
@@ -213,7 +215,7 @@ impl CheckWalk<'_> {
             self.targets(path, &seen.targets, &mut sink).await?;
             NodeParts::of(sink)
         };
-        // The document was checked; only what it leads to is of interest now.
+        // The document was validated; only its references matter now.
         let (FindingSink { judged, .. }, seen) = self.document(path, meta, true);
         if let Some(plate) = &seen.plate {
             part.join(self.plate(path, plate, seen.base).await?);
@@ -233,8 +235,8 @@ impl CheckWalk<'_> {
         Ok(part)
     }
 
-    /// The group at `path` as an image that something else needs, whose findings go to `part`; a finding of `rule` if it
-    /// is none.
+    /// Validates the group at `path` as an image that another node refers to, with findings in `part`; a finding of
+    /// `rule` if it is not an image.
     pub(super) async fn needed_image(
         &self,
         path: &str,
@@ -254,7 +256,7 @@ impl CheckWalk<'_> {
         Ok(Some(facts))
     }
 
-    /// A finding about what is at a path instead of what is wanted; what is not there at all may be no fault.
+    /// Adds a finding for an unexpected node at a path; a missing node may be allowed.
     pub(super) fn lacking(
         &self,
         sink: &mut FindingSink,
@@ -269,7 +271,7 @@ impl CheckWalk<'_> {
         }
     }
 
-    /// An image: its document, its arrays, its labels.
+    /// Validates an image: its document, arrays and labels.
     async fn image(
         &self,
         path: &str,
@@ -311,7 +313,7 @@ impl CheckWalk<'_> {
         Ok((part, facts))
     }
 
-    /// V29: where `source.image` leads.
+    /// V29: the target of `source.image`.
     async fn source(
         &self,
         path: &str,
@@ -320,7 +322,7 @@ impl CheckWalk<'_> {
         place: &str,
         sink: &mut FindingSink,
     ) -> Result<()> {
-        // What lies outside of what was opened cannot be looked at.
+        // Nodes outside the opened Zarr cannot be checked.
         let Some(image) = resolve(path, source) else { return Ok(()) };
         let look = self.look(&image).await?;
         if look.image().is_none() {
@@ -332,7 +334,7 @@ impl CheckWalk<'_> {
         Ok(())
     }
 
-    /// V37: arrays and fields that transformations take their parameters from.
+    /// V37: arrays and fields with parameters of transformations.
     async fn targets(&self, path: &str, targets: &[ParameterNode], sink: &mut FindingSink) -> Result<()> {
         for target in targets {
             let Some(node) = resolve(path, target.path.trim_start_matches('/')) else { continue };
@@ -347,8 +349,8 @@ impl CheckWalk<'_> {
                         continue;
                     }
                     let text = |n: Option<usize>| n.map_or_else(|| "any".to_owned(), |n| n.to_string());
-                    let wanted = format!("a matrix of the shape [{}, {}]", text(rows), text(columns));
-                    let found = format!("an array of the shape {shape:?}");
+                    let wanted = format!("a matrix of shape [{}, {}]", text(rows), text(columns));
+                    let found = format!("an array of shape {shape:?}");
                     sink.must("V37", target.place.as_str(), found, wanted);
                     continue;
                 }
@@ -366,10 +368,10 @@ impl CheckWalk<'_> {
         let look = self.look(&folder).await?;
         let NodeFound::Group(meta) = &look else {
             let mut sink = FindingSink::new(&folder, judged);
-            // An array called so may be a level.
+            // An array of this name may be a level.
             let level = if matches!(look, NodeFound::Array(_)) { Level::Lint } else { Level::Must };
             if !matches!(look, NodeFound::Absent) {
-                sink.add("V25", level, "", look.found(), "a group of labels");
+                sink.add("V25", level, "", look.found(), "a labels group");
                 return Ok(NodeParts::of(sink));
             }
             return Ok(NodeParts::default());
@@ -413,7 +415,7 @@ impl CheckWalk<'_> {
                     let wanted = format!("a group with multiscales at {name:?}");
                     self.lacking(&mut sink, "V25", place, &look, look.found(), wanted);
                     if matches!(look, NodeFound::Array(_)) {
-                        sink.mend("image upgrade", "makes label images of plain arrays");
+                        sink.mend("image upgrade", "converts plain arrays to label images");
                     }
                 }
             }
@@ -426,7 +428,7 @@ impl CheckWalk<'_> {
         collect(parts.buffered(AT_ONCE)).await
     }
 
-    /// V30: groups on the way to a label carry no metadata.
+    /// V30: groups between labels and a label have no metadata.
     async fn between(&self, folder: &str, name: &str, part: &mut NodeParts) -> Result<()> {
         let name = name.trim_matches('/');
         for (i, _) in name.match_indices('/') {
@@ -443,7 +445,7 @@ impl CheckWalk<'_> {
         Ok(())
     }
 
-    /// V38: the masks of the seed.
+    /// V38: seed masks.
     async fn masks(&self, path: &str, image: &Facts, judged: Judged) -> Result<NodeParts> {
         let folder = join(path, "masks");
         let NodeFound::Group(meta) = self.look(&folder).await? else { return Ok(NodeParts::default()) };
@@ -455,7 +457,7 @@ impl CheckWalk<'_> {
         let items = if listed.is_some() {
             sink.items("V38", &listed, "a list of the masks' paths").unwrap_or_default()
         } else {
-            // Those that are not listed may be masks all the same.
+            // Unlisted nodes may still be masks.
             sink.lint("V38", &listed, "nothing", "a list of the masks' paths");
             Vec::new()
         };
@@ -470,7 +472,7 @@ impl CheckWalk<'_> {
                     mask_array(&mut own, meta, image);
                     part.join(NodeParts::of(own));
                 }
-                // The form in between: a group of levels.
+                // The interim form: a group of levels.
                 (_, Some(meta)) => {
                     part.join(Box::pin(self.image(&mask, meta, false, ImageRole::Label(image))).await?.0);
                 }
@@ -484,7 +486,7 @@ impl CheckWalk<'_> {
         Ok(part)
     }
 
-    /// V34, V35: what a plate names.
+    /// V34, V35: the nodes that a plate refers to.
     async fn plate(&self, path: &str, plate: &SeenPlate, base: &'static str) -> Result<NodeParts> {
         let mut sink = FindingSink::new(path, self.judged);
         let mut rows = HashSet::new();
@@ -493,7 +495,7 @@ impl CheckWalk<'_> {
             if !rows.insert(row) {
                 continue;
             }
-            // In Zarr v2 a folder will do, but the text asks for groups.
+            // In Zarr v2 a directory works, but the specification requires groups.
             let look = self.look(&join(path, row)).await?;
             if !matches!(look, NodeFound::Group(_)) {
                 let found = format!("{} at {row:?}", look.found());
@@ -530,7 +532,7 @@ impl CheckWalk<'_> {
 
     /// V35: no groups for rows and wells without images.
     async fn empty_lines(&self, path: &str, plate: &SeenPlate, base: &'static str, sink: &mut FindingSink) {
-        // A store that cannot list cannot tell.
+        // Needs a store that can list.
         let Ok(listing) = self.zarr.store().list(path).await else { return };
         let used: HashSet<&str> = plate
             .wells
@@ -547,7 +549,7 @@ impl CheckWalk<'_> {
             for column in plate.columns.iter().filter(|c| inner.prefixes.contains(c)) {
                 let well = format!("{row}/{column}");
                 if !used.contains(well.as_str()) {
-                    let found = format!("a group {well:?}, which is no well");
+                    let found = format!("a group {well:?}, which is not a well");
                     sink.should("V35", at(base, "plate.wells"), found, "no group for it");
                 }
             }
@@ -597,7 +599,7 @@ impl CheckWalk<'_> {
             if let Some((_, names)) = done.iter().find(|(other, _)| *other == node)
                 && !names.contains(&reference.name)
             {
-                let found = format!("{:?}, which is no system of that image", reference.name);
+                let found = format!("{:?}, which is not a coordinate system of that image", reference.name);
                 let wanted = format!("one of {}", quoted(names));
                 sink.must("V37", at(&reference.place, "name"), found, wanted);
             }
@@ -607,7 +609,7 @@ impl CheckWalk<'_> {
     }
 }
 
-/// The parts of a stream as one.
+/// Merges the parts of a stream.
 async fn collect(parts: impl futures::Stream<Item = Result<NodeParts>>) -> Result<NodeParts> {
     parts
         .try_fold(NodeParts::default(), |mut all, part| async move {
@@ -625,7 +627,7 @@ fn label_types(sink: &mut FindingSink, facts: &Facts, seen: &Seen) {
             && !is_label_type(&meta.data_type)
         {
             let found = meta.data_type.to_string();
-            sink.must("V26", level.place.as_str(), found, "a type of integers of 8 to 64 bits");
+            sink.must("V26", level.place.as_str(), found, "an integer type of 8 to 64 bits");
         }
     }
 }
@@ -641,7 +643,7 @@ fn sizes(sink: &mut FindingSink, label: &Facts, image: &Facts, seen: &Seen) {
         return;
     }
     if label.arrays.len() != image.arrays.len() {
-        let found = format!("{} levels, where the image has {}", label.arrays.len(), image.arrays.len());
+        let found = format!("{} levels, but the image has {}", label.arrays.len(), image.arrays.len());
         sink.must("V26", at(&pyramid.place, "datasets"), found, "as many levels as the image");
         sink.mend("image pyramid", "");
     }
@@ -652,7 +654,7 @@ fn sizes(sink: &mut FindingSink, label: &Facts, image: &Facts, seen: &Seen) {
             let wanted = place.and_then(|place| other.shape.get(place));
             if let Some(wanted) = wanted.filter(|wanted| *wanted != size && *size != 1) {
                 let name = name.as_deref().unwrap_or("?");
-                let found = format!("{size} along {name}, axis {i}, where the image has {wanted}");
+                let found = format!("{size} along {name}, axis {i}, but the image has {wanted}");
                 sink.add("V26", Level::Should, level.place.as_str(), found, "the image's size, or 1");
             }
         }
@@ -667,7 +669,7 @@ fn mask_array(sink: &mut FindingSink, meta: &ArrayMeta, image: &Facts) {
     } else if let Some(Some(full)) = image.arrays.first()
         && meta.shape.iter().zip(&full.shape).any(|(own, other)| own != other && *own != 1)
     {
-        let found = format!("{:?}, where the image has {:?}", meta.shape, full.shape);
+        let found = format!("{:?}, but the image has {:?}", meta.shape, full.shape);
         sink.must("V38", ".zarray shape", found, "each size that of the image, or 1");
     }
     labels::mask_colors(sink, &meta.attributes);

@@ -1,4 +1,4 @@
-//! The directories of a TIFF file: classic and big, of either byte order.
+//! Parses the directories (IFDs) of TIFF files: classic TIFF and BigTIFF, either byte order.
 
 use std::collections::HashSet;
 
@@ -6,10 +6,10 @@ use crate::error::{Error, Result, invalid};
 use crate::image::source::file::{Handle, SourceFile};
 use crate::num;
 
-/// More bytes than this one tag cannot sensibly have.
+/// The maximum bytes of a tag's value.
 const MAX_VALUE: u64 = 1 << 28;
 
-/// More tags than this one directory cannot sensibly have.
+/// The maximum tags of a directory.
 const MAX_TAGS: u64 = 1 << 12;
 
 #[derive(Debug, Clone)]
@@ -20,13 +20,13 @@ pub(super) struct Tiff {
     first: u64,
 }
 
-/// A tag: where its value is, and of which kind.
+/// A tag: its type, count and value or offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TagEntry {
     tag: u16,
     kind: u16,
     pub(super) count: u64,
-    /// The value itself, if it is short, else where it is.
+    /// The value itself if it is short, else its offset.
     field: [u8; 8],
 }
 
@@ -51,7 +51,7 @@ impl Tiff {
         let first = if is_big_tiff {
             if short(4) != Some(8) {
                 return Err(Error::unsupported(
-                    "BigTIFF files whose offsets have not 8 bytes are not supported",
+                    "BigTIFF files with offsets of other than 8 bytes are not supported",
                 ));
             }
             head.get(8..16)
@@ -69,12 +69,12 @@ impl Tiff {
         if self.is_big_endian { bytes.iter().fold(0, join) } else { bytes.iter().rev().fold(0, join) }
     }
 
-    /// The directory at `at`, and where the next one is; 0 if there is none.
+    /// The directory at `at`, and the offset of the next one; 0 if there is none.
     fn ifd(&self, handle: &Handle, at: u64) -> Result<(Ifd, u64)> {
         let (head, size, link) = if self.is_big_tiff { (8u64, 20u64, 8u64) } else { (2, 12, 4) };
         let count = self.uint(&handle.bytes(at, num::usize_of(head)?)?);
         if count == 0 || count > MAX_TAGS {
-            return Err(damaged(&format!("a directory of {count} tags")));
+            return Err(damaged(&format!("a directory has {count} tags")));
         }
         let start = at.saturating_add(head);
         let tags = count.saturating_mul(size);
@@ -95,7 +95,7 @@ impl Tiff {
             })
         };
         let entries = bytes.chunks_exact(num::usize_of(size)?).filter_map(entry).collect();
-        // Some writers leave the link away at the end of the file.
+        // Some writers omit the link at the end of the file.
         let next = match handle.bytes(start.saturating_add(tags), num::usize_of(link)?) {
             Ok(bytes) => self.uint(&bytes),
             Err(_) => 0,
@@ -103,14 +103,14 @@ impl Tiff {
         Ok((Ifd { entries }, next))
     }
 
-    /// Calls `f` for every directory of the file in order; those of other directories (`SubIFDs`) are not among them.
+    /// Calls `f` for every directory of the file in order, without `SubIFDs`.
     pub(super) fn each_ifd(&self, mut f: impl FnMut(&Handle, &Ifd) -> Result<()>) -> Result<()> {
         let handle = self.input.handle()?;
         let mut seen = HashSet::new();
         let mut at = self.first;
         while at != 0 {
             if !seen.insert(at) {
-                return Err(damaged("its directories go round in a circle"));
+                return Err(damaged("its directories form a cycle"));
             }
             let place = |e: Error| e.within(format_args!("directory {}", seen.len() - 1));
             let (ifd, next) = self.ifd(&handle, at).map_err(place)?;
@@ -130,10 +130,10 @@ impl Tiff {
             3 | 8 => 2,
             4 | 9 | 11 | 13 => 4,
             5 | 10 | 12 | 16 | 17 | 18 => 8,
-            other => return Err(place(damaged(&format!("values of kind {other}")))),
+            other => return Err(place(damaged(&format!("unknown value type {other}")))),
         };
         let length = entry.count.checked_mul(size).filter(|n| *n <= MAX_VALUE);
-        let length = length.ok_or_else(|| place(damaged("a value beyond measure")))?;
+        let length = length.ok_or_else(|| place(damaged("a value is too large")))?;
         let inline = if self.is_big_tiff { 8 } else { 4 };
         if length <= inline {
             return Ok(entry.field.get(..num::usize_of(length)?).unwrap_or_default().to_vec());
@@ -150,16 +150,13 @@ impl Tiff {
             4 | 13 => 4,
             16 | 18 => 8,
             other => {
-                return Err(damaged(&format!(
-                    "tag {} has values of kind {other}, not whole numbers",
-                    entry.tag
-                )));
+                return Err(damaged(&format!("tag {} has values of type {other}, not integers", entry.tag)));
             }
         };
         Ok(bytes.chunks_exact(width).map(|b| self.uint(b)).collect())
     }
 
-    /// The first of a tag's numbers, if the tag is there.
+    /// The first number of a tag, if there is one.
     pub(super) fn number(&self, handle: &Handle, ifd: &Ifd, tag: u16) -> Result<Option<u64>> {
         match ifd.get(tag) {
             Some(entry) => Ok(self.uints(handle, entry)?.first().copied()),
@@ -167,7 +164,7 @@ impl Tiff {
         }
     }
 
-    /// The first of a tag's fractions, numerator and denominator, if the tag is there and its fraction is one.
+    /// The first fraction of a tag, numerator and denominator, if there is a valid one.
     pub(super) fn fraction(&self, handle: &Handle, ifd: &Ifd, tag: u16) -> Result<Option<(f64, f64)>> {
         let Some(entry) = ifd.get(tag) else { return Ok(None) };
         let bytes = self.value(handle, entry)?;
@@ -183,7 +180,7 @@ impl Tiff {
         })
     }
 
-    /// Text, as UTF-8 or else Latin-1, without the zeros at its end.
+    /// Text, as UTF-8 or else Latin-1, without trailing NULs.
     pub(super) fn text(&self, handle: &Handle, ifd: &Ifd, tag: u16) -> Result<Option<String>> {
         let Some(entry) = ifd.get(tag).filter(|e| matches!(e.kind, 1 | 2 | 7)) else { return Ok(None) };
         let bytes = self.value(handle, entry)?;

@@ -1,4 +1,4 @@
-//! What ImageJ says of its stacks: lines of `key=value` in the description, and two tags of its own.
+//! ImageJ hyperstacks in TIFF: `key=value` lines in the description, and two private tags.
 
 use std::collections::HashMap;
 
@@ -33,7 +33,7 @@ impl Description {
         match self.get(name).map(str::parse::<u64>) {
             None => Ok(None),
             Some(Ok(n)) if n > 0 => Ok(Some(n)),
-            Some(_) => Err(invalid!("ImageJ's {name} is no number of planes")),
+            Some(_) => Err(invalid!("ImageJ's {name} is not a number of planes")),
         }
     }
 
@@ -42,7 +42,7 @@ impl Description {
     }
 }
 
-/// ImageJ writes letters beyond ASCII as `\u00B5`.
+/// ImageJ writes non-ASCII characters as `\u00B5`.
 fn unescape(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -65,19 +65,19 @@ fn unescape(text: &str) -> String {
     out
 }
 
-/// ImageJ's own tags.
+/// ImageJ's private tags.
 #[derive(Debug, Default)]
 pub(super) struct Extra {
-    /// One a plane.
+    /// One per plane.
     labels: Vec<String>,
-    /// Least and greatest, one pair a channel.
+    /// Minimum and maximum per channel.
     ranges: Vec<(f64, f64)>,
-    /// The brightest colour, one a channel.
+    /// The brightest colour per channel.
     colors: Vec<[u8; 3]>,
 }
 
 impl Extra {
-    /// What the tags hold; nothing if they are damaged, since nothing depends on them.
+    /// Parses the tags; empty if they are damaged, since they are optional.
     pub(super) fn read(tiff: &Tiff, handle: &Handle, ifd: &Ifd) -> Self {
         Self::parse(tiff, handle, ifd).unwrap_or_default()
     }
@@ -153,12 +153,12 @@ const COMPOSITE: [[u8; 3]; 7] =
 pub(super) fn open(file: &TiffFile, said: &Description, options: &ImageSourceOptions) -> Result<ImageSource> {
     let first = file.first()?;
     let mut pages = file.full();
-    // Macros and other programs may add pages of another size behind the stack.
+    // Macros and other programs may append pages of another size.
     pages.retain(|p| p.layout.width == first.layout.width && p.layout.height == first.layout.height);
     let there = num::u64_of(pages.len());
     let (c, z, t) = (said.count("channels")?, said.count("slices")?, said.count("frames")?);
     let images = said.count("images")?.unwrap_or(1);
-    // Samples are channels that ImageJ counts, but not pages.
+    // Samples are channels to ImageJ, but not pages.
     let mut channels = c.unwrap_or(1);
     if channels > 1 && channels == first.layout.samples {
         channels = 1;
@@ -170,7 +170,7 @@ pub(super) fn open(file: &TiffFile, said: &Description, options: &ImageSourceOpt
     if there < wanted {
         pages = one_directory(&pages, wanted)?;
     } else if there > wanted {
-        warnings.push(format!("the file has {there} pages, but ImageJ speaks of {wanted}"));
+        warnings.push(format!("the file has {there} pages, but its ImageJ metadata states {wanted}"));
         pages.truncate(num::usize_of(wanted)?);
     }
     // ImageJ's order: channels, then slices, then frames.
@@ -195,7 +195,7 @@ fn sizes(source: &mut ImageSource, file: &TiffFile, said: &Description) {
     if known.is_some() {
         (source.scale[X], source.scale[Y]) = (x, y);
     } else if unit.is_empty() {
-        // Without a unit the tag may have one.
+        // Without a unit, use that of the resolution tag.
         let [y, x] = file.pixel_size();
         (source.scale[X], source.scale[Y]) = (x, y);
     }
@@ -205,7 +205,7 @@ fn sizes(source: &mut ImageSource, file: &TiffFile, said: &Description) {
         source.scale[Z] = spacing;
     }
     for (axis, own) in [(Z, "zunit"), (Y, "yunit"), (X, "")] {
-        // ImageJ says so where an axis has a unit of its own; one that is no length takes its size away.
+        // Axes may have units of their own in ImageJ; one that is not a length drops the pixel size.
         let unit = match said.get(own).filter(|own| !own.is_empty()) {
             Some(own) => units::length(own),
             None => unit.clone(),

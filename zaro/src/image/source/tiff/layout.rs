@@ -1,4 +1,4 @@
-//! How the pixels of a page are laid out: what its tags say, checked.
+//! The pixel layout of a TIFF page, from its tags, validated.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::meta::DataType;
 use crate::meta::dtype::Float;
 use crate::num;
 
-/// Longer sides than this are not believed.
+/// The maximum length of a side.
 const MAX_SIDE: u64 = 1 << 31;
 
 pub(super) mod tag {
@@ -53,17 +53,17 @@ pub(super) const JPEG: u64 = 7;
 
 pub(super) type Colors = Arc<[[u8; 3]]>;
 
-/// What the tags of a page say of its pixels. Pages of one stack share it.
+/// The pixel layout of a page. Pages of one stack share it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct PageLayout {
     pub(super) width: u64,
     pub(super) height: u64,
     pub(super) samples: u64,
-    /// Bits of a sample as it is stored.
+    /// Bits per stored sample.
     pub(super) bits: u64,
     pub(super) data_type: DataType,
     pub(super) photometric: u64,
-    /// Whether each sample has planes of its own.
+    /// Whether each sample has its own plane.
     pub(super) is_planar: bool,
     pub(super) compression: u64,
     pub(super) predictor: u64,
@@ -71,7 +71,7 @@ pub(super) struct PageLayout {
     /// Columns and rows of a tile, or of a strip.
     pub(super) segment: (u64, u64),
     pub(super) is_big_endian: bool,
-    /// Whether the bits of bytes are turned round.
+    /// Whether the bits in bytes are reversed.
     pub(super) is_reversed: bool,
     pub(super) colors: Option<Colors>,
     pub(super) jpeg_tables: Option<Arc<[u8]>>,
@@ -86,19 +86,17 @@ impl PageLayout {
             |tag: u16, name: &str| number(tag)?.ok_or_else(|| invalid!("the page has no {name} (tag {tag})"));
         let side = |tag: u16, name: &str| match need(tag, name)? {
             n @ 1..=MAX_SIDE => Ok(n),
-            n => Err(invalid!("the page has a {name} of {n}")),
+            n => Err(invalid!("the page has an invalid {name}: {n}")),
         };
         let (width, height) = (side(tag::WIDTH, "width")?, side(tag::HEIGHT, "height")?);
         let samples = number(tag::SAMPLES)?.unwrap_or(1);
         if samples == 0 || samples > 1 << 14 {
-            return Err(invalid!("the page has {samples} samples a pixel"));
+            return Err(invalid!("the page has {samples} samples per pixel"));
         }
         if number(tag::IMAGE_DEPTH)?.is_some_and(|n| n != 1) {
-            return Err(Error::unsupported(
-                "TIFF pages with a depth of their own (ImageDepth) are not supported",
-            ));
+            return Err(Error::unsupported("TIFF pages with ImageDepth are not supported"));
         }
-        // One number each, or one for all; none means 1.
+        // One number per sample, or one for all; none means 1.
         let same = |tag: u16, name: &str| -> Result<u64> {
             let all = match ifd.get(tag) {
                 Some(entry) => tiff.uints(handle, entry)?,
@@ -106,7 +104,7 @@ impl PageLayout {
             };
             let first = all.first().copied().unwrap_or(1);
             if all.iter().any(|n| *n != first) {
-                return Err(unsupported!("samples that differ in their {name} are not supported: {all:?}"));
+                return Err(unsupported!("samples with different {name} are not supported: {all:?}"));
             }
             Ok(first)
         };
@@ -122,7 +120,7 @@ impl PageLayout {
             (width, rows.min(height))
         };
         if photometric == YCBCR && compression != JPEG {
-            return Err(Error::unsupported("TIFF files of YCbCr are supported only if they are JPEG"));
+            return Err(Error::unsupported("TIFF files in YCbCr are supported only with JPEG compression"));
         }
         let data_type = data_type(format, bits)?;
         let jpeg_tables = match ifd.get(tag::JPEG_TABLES).filter(|_| compression == JPEG) {
@@ -153,24 +151,24 @@ impl PageLayout {
         })
     }
 
-    /// How many segments there are along x and y.
+    /// The number of segments along x and y.
     pub(super) fn segments(&self) -> (u64, u64) {
         let (w, h) = self.segment;
         (self.width.div_ceil(w.max(1)), self.height.div_ceil(h.max(1)))
     }
 
-    /// How many segments there are in all.
+    /// The total number of segments.
     pub(super) fn segment_count(&self) -> Result<u64> {
         let (across, down) = self.segments();
         num::product(&[across, down, if self.is_planar { self.samples } else { 1 }])
     }
 
-    /// Samples of a pixel in one segment.
+    /// Samples per pixel in one segment.
     pub(super) fn interleaved(&self) -> u64 {
         if self.is_planar { 1 } else { self.samples }
     }
 
-    /// The bytes of a row of a segment as it is stored.
+    /// The bytes of a row of a segment as stored.
     pub(super) fn row_bytes(&self) -> Result<u64> {
         Ok(num::product(&[self.segment.0, self.interleaved(), self.bits])?.div_ceil(8))
     }
@@ -180,7 +178,8 @@ impl PageLayout {
         num::product(&[self.segment.0, self.interleaved(), num::u64_of(self.data_type.size())])
     }
 
-    /// Whether the palette is a scale from black to a colour: then the numbers are the picture, and it is its look.
+    /// The colour of a palette that is a ramp from black to it: then the indexes are intensities, and the palette a
+    /// lookup table.
     pub(super) fn ramp(&self) -> Option<[u8; 3]> {
         let colors = self.colors.as_ref()?;
         let (first, last) = (colors.first()?, colors.last()?);
@@ -213,7 +212,7 @@ fn data_type(format: u64, bits: u64) -> Result<DataType> {
                 5 | 6 => "complex numbers",
                 _ => "samples of an unknown format",
             };
-            return Err(unsupported!("TIFF files of {kind} of {bits} bits are not supported"));
+            return Err(unsupported!("TIFF files with {kind} of {bits} bits are not supported"));
         }
     })
 }
@@ -223,7 +222,7 @@ fn colors(tiff: &Tiff, handle: &Handle, ifd: &Ifd) -> Result<Option<Colors>> {
     let Some(entry) = ifd.get(tag::COLOR_MAP) else { return Ok(None) };
     let all = tiff.uints(handle, entry)?;
     let n = all.len() / 3;
-    // Some writers have numbers of 8 bits.
+    // Some writers use 8-bit values.
     let shift = if all.iter().any(|v| *v > 255) { 8 } else { 0 };
     let part =
         |i: usize, k: usize| all.get(k * n + i).and_then(|v| u8::try_from(v >> shift).ok()).unwrap_or(0);

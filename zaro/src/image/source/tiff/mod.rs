@@ -1,5 +1,5 @@
-//! TIFF: strips and tiles, classic and big, of either byte order; stacks of pages, and what ImageJ, OME and tifffile say of
-//! them.
+//! Reads TIFF files: classic TIFF and BigTIFF, either byte order, strips and tiles, and stacks of pages with ImageJ,
+//! OME or tifffile metadata.
 
 mod ifd;
 mod imagej;
@@ -27,18 +27,18 @@ use planes::{Planes, Relabelled};
 struct TiffFile {
     tiff: Arc<Tiff>,
     pages: Vec<TiffPage>,
-    /// Whether each page is a smaller copy of another.
+    /// Whether each page is a reduced copy of another.
     reduced: Vec<bool>,
-    /// Descriptions as tifffile writes them, of the pages that have one: the first of each array.
+    /// tifffile descriptions of the pages that have one: the first of each array.
     shaped: Vec<(usize, String)>,
     head: FirstPage,
 }
 
-/// What the first page says of the whole.
+/// File-level metadata of the first page.
 #[derive(Debug, Default)]
 struct FirstPage {
     description: Option<String>,
-    /// Pixels in a unit: numerator and denominator, along x and y.
+    /// Pixels per unit: numerator and denominator, along x and y.
     resolution: [Option<(f64, f64)>; 2],
     resolution_unit: u64,
     imagej: imagej::Extra,
@@ -88,14 +88,14 @@ impl TiffFile {
         self.pages.first().ok_or_else(|| Error::invalid("the TIFF file has no pages"))
     }
 
-    /// The pages that are no smaller copies of others.
+    /// The pages that are not reduced copies of others.
     fn full(&self) -> Vec<TiffPage> {
         let full = self.pages.iter().zip(&self.reduced).filter(|(_, reduced)| !**reduced);
         let full: Vec<TiffPage> = full.map(|(page, _)| page.clone()).collect();
         if full.is_empty() { self.pages.clone() } else { full }
     }
 
-    /// The size of a pixel along y and x, if the resolution has a unit: in micrometers.
+    /// The pixel size along y and x in micrometers, if the resolution has a unit.
     fn pixel_size(&self) -> [Option<f64>; 2] {
         let unit = match self.head.resolution_unit {
             2 => 25_400.0,
@@ -107,7 +107,7 @@ impl TiffFile {
     }
 }
 
-/// A size that can be one.
+/// The size, if it is plausible.
 fn sensible(size: f64) -> Option<f64> {
     (size.is_finite() && size > 0.0).then_some(size)
 }
@@ -131,8 +131,8 @@ pub(super) fn open(input: SourceFile, options: &ImageSourceOptions) -> Result<Ve
     Ok(found)
 }
 
-/// A file that says nothing of axes: pages of the same size are a stack along z. Several arrays of tifffile are told apart
-/// by their descriptions.
+/// A file without axes metadata: pages of the same size are a stack along z. Several arrays of tifffile are
+/// distinguished by their descriptions.
 fn plain(file: &TiffFile, description: &str, options: &ImageSourceOptions) -> Result<Vec<ImageSource>> {
     if description.starts_with("Aperio") {
         return aperio(file, description, options);
@@ -197,8 +197,8 @@ fn set_pixel_size(source: &mut ImageSource, [y, x]: [Option<f64>; 2]) {
     source.units[X] = x.map(|_| "micrometer".to_owned());
 }
 
-/// A slide as scanners of Aperio write it (`.svs`): the slide, a thumbnail, smaller levels, a label, a picture of the whole
-/// glass. The slide is taken, and its planes in depth, which are as large.
+/// An Aperio slide (`.svs`): the slide, a thumbnail, smaller levels, a label, a macro image. Only the slide is used,
+/// with its z planes, which have the same size.
 fn aperio(file: &TiffFile, description: &str, options: &ImageSourceOptions) -> Result<Vec<ImageSource>> {
     let first = file.first()?;
     let same = |page: &TiffPage| {
@@ -210,7 +210,7 @@ fn aperio(file: &TiffFile, description: &str, options: &ImageSourceOptions) -> R
     let n = num::u64_of(pages.len());
     let name = stem(&file.tiff.input.path);
     let mut source = source(name, pages.into_iter().map(Some).collect(), [1, 1, n], options)?;
-    // Lines of `key = value` with bars between.
+    // `key = value` entries separated by bars.
     let pairs = description.split(['|', '\n', '\r']).filter_map(|part| part.split_once('='));
     let mut found = pairs.filter(|(key, _)| key.trim() == "MPP");
     let size = found.next().and_then(|(_, value)| value.trim().parse().ok()).and_then(sensible);
@@ -249,10 +249,10 @@ fn source(
     options: &ImageSourceOptions,
 ) -> Result<ImageSource> {
     let first = pages.iter().flatten().next();
-    let first = first.ok_or_else(|| Error::invalid("the TIFF file has none of the image's planes"))?;
+    let first = first.ok_or_else(|| Error::invalid("the TIFF file has no planes of the image"))?;
     let layout = first.layout.clone();
     let ramp = layout.ramp();
-    // A palette that is no scale is a picture; its numbers mean nothing by themselves.
+    // A palette that is not a ramp gives colours; its indexes mean nothing by themselves.
     let expand = layout.photometric == PALETTE && ramp.is_none() && !options.indexes;
     let colors = layout.colors.clone().filter(|_| expand);
     let samples = if colors.is_some() { 3 } else { layout.samples };
@@ -274,7 +274,7 @@ fn source(
 }
 
 fn repeated(n: u64, channel: impl Fn() -> Channel) -> Vec<Channel> {
-    // Channels are described one by one; beyond this nobody looks at them.
+    // Channels are described one by one; beyond this many it is useless.
     (0..n.min(1 << 14)).map(|_| channel()).collect()
 }
 
@@ -298,8 +298,8 @@ pub(super) fn rgb_channels(samples: u64, has_alpha: bool) -> Vec<Channel> {
     (0..samples.min(1 << 14)).map(named).collect()
 }
 
-/// The same image with other names for its axes, in the order t, c, z, y, x of those that are longer than one. Where a
-/// page has several `samples`, those are the channels, and the names are those of the pages.
+/// The same image with other names for its axes, given for those longer than one in the order t, c, z, y, x. If a page
+/// has several `samples`, those are the channels, and the names are those of the pages.
 fn relabel(source: ImageSource, axes: &str, samples: u64) -> Result<ImageSource> {
     let stays = |axis: &usize| samples > 1 && *axis == C;
     let mut places = axis_letters(axes)?;
@@ -310,15 +310,15 @@ fn relabel(source: ImageSource, axes: &str, samples: u64) -> Result<ImageSource>
     used.retain(|axis| !stays(axis));
     if used.len() != places.len() {
         let has: String = used.iter().filter_map(|i| super::AXES.get(*i)).collect();
-        return Err(usage!("axes {axes:?} for a file that has {} ({has})", used.len()));
+        return Err(usage!("axes {axes:?} do not fit a file that has {} ({has})", used.len()));
     }
     if places.get(places.len().saturating_sub(2)..) != Some(&[Y, X]) {
-        return Err(usage!("axes {axes:?}: the pages of a file are y, x"));
+        return Err(usage!("axes {axes:?} must end in y, x, which are the pages of the file"));
     }
     if used == places {
         return Ok(source);
     }
-    // Which axis of the file each of the five is.
+    // The axis of the file for each of the five.
     let mut map = [None; 5];
     map[C] = (samples > 1).then_some(C);
     for (old, new) in used.iter().zip(&places) {
@@ -330,7 +330,7 @@ fn relabel(source: ImageSource, axes: &str, samples: u64) -> Result<ImageSource>
     renamed.sizes = map.map(|from| from.and_then(|i| source.sizes.get(i).copied()).unwrap_or(1));
     renamed.declared = map.map(|from| from.is_some());
     for (i, from) in map.iter().enumerate().take(Y) {
-        // Only what keeps its name keeps its size.
+        // Only axes that keep their name keep their pixel size.
         if *from != Some(i)
             && let (Some(scale), Some(unit)) = (renamed.scale.get_mut(i), renamed.units.get_mut(i))
         {
@@ -346,16 +346,16 @@ fn relabel(source: ImageSource, axes: &str, samples: u64) -> Result<ImageSource>
     Ok(renamed)
 }
 
-/// What tifffile writes about arrays: their shape, and perhaps their axes.
+/// tifffile metadata of an array: its shape, and perhaps its axes.
 struct Shaped {
     lead: Vec<u64>,
     axes: Option<Vec<char>>,
     samples: u64,
-    /// The axis that the samples of a page are, if they are no channels.
+    /// The axis of the samples of a page, if they are not channels.
     samples_are: Option<usize>,
 }
 
-/// `shape` and `axes` of a description as tifffile writes it.
+/// `shape` and `axes` of a tifffile description.
 fn described(description: &str) -> Option<(Vec<u64>, Option<Vec<char>>)> {
     if !description.starts_with('{') {
         return None;
@@ -367,7 +367,7 @@ fn described(description: &str) -> Option<(Vec<u64>, Option<Vec<char>>)> {
 }
 
 impl Shaped {
-    /// `None` if there is nothing of the kind, or it does not fit the pages.
+    /// `None` if there is none, or it does not match the pages.
     fn parse(description: &str, pages: &[TiffPage]) -> Result<Option<Self>> {
         let Some((shape, axes)) = described(description) else { return Ok(None) };
         let Some(layout) = pages.first().map(|page| &page.layout) else { return Ok(None) };
@@ -377,7 +377,7 @@ impl Shaped {
             (true, false) => vec![h, w, s],
             (true, true) => vec![s, h, w],
         };
-        // A last dimension of one sample may be there, too.
+        // There may be a trailing dimension of one sample.
         let with_one: Vec<u64> = tail.iter().copied().chain([1]).collect();
         let Some(tail) = [tail, with_one].into_iter().find(|t| shape.ends_with(t)) else { return Ok(None) };
         let lead = shape.get(..shape.len() - tail.len()).unwrap_or_default().to_vec();
@@ -389,7 +389,7 @@ impl Shaped {
                 (true, false) => ["yxs", "yxc"].iter().any(|a| in_page.starts_with(a)),
                 (true, true) => ["syx", "cyx"].iter().any(|a| in_page.starts_with(a)),
             };
-            // Three or four planes are often stored as if they were colours.
+            // Three or four planes are often stored as samples.
             let other = match in_page.as_str() {
                 "zyx" if s > 1 && layout.is_planar => Some(Z),
                 "tyx" if s > 1 && layout.is_planar => Some(T),
@@ -404,7 +404,7 @@ impl Shaped {
             if !fits {
                 let all: String = axes.iter().collect();
                 return Err(unsupported!(
-                    "the file calls its axes {all:?}, so that its pages are {in_page:?}; pages must be y, x"
+                    "the file has axes {all:?}, so its pages are {in_page:?}; pages must be y, x"
                 ));
             }
         }
@@ -412,7 +412,7 @@ impl Shaped {
         Ok(Some(Self { lead, axes, samples: s, samples_are: None }))
     }
 
-    /// The pages in the order t, c, z, and how many there are of each.
+    /// The pages in the order t, c, z, and the number along each.
     fn lay_out(&self, pages: Vec<TiffPage>) -> Result<(Vec<Option<TiffPage>>, [u64; 3])> {
         let wanted = num::product(&self.lead)?;
         let pages = if num::u64_of(pages.len()) == wanted { pages } else { one_directory(&pages, wanted)? };
@@ -438,7 +438,7 @@ impl Shaped {
             }
         };
         let mut tcz = [1u64; 3];
-        // How many pages further the next position along each of t, c, z is.
+        // The stride in pages along each of t, c, z.
         let mut strides = [0u64; 3];
         let mut stride = 1u64;
         for ((_, n), place) in dims.iter().zip(&places).rev() {
@@ -456,7 +456,7 @@ impl Shaped {
     }
 }
 
-/// The pages in the order t, c, z, of which there are so many each; `number` says where one is among them.
+/// The pages in the order t, c, z; `number` gives the index of each in the file.
 fn ordered(
     pages: &[TiffPage],
     [ts, cs, zs]: [u64; 3],
@@ -467,10 +467,10 @@ fn ordered(
     (0..ts).flat_map(at).map(page).collect()
 }
 
-/// The pages of a stack that has one directory for all: one after the other in the file.
+/// The pages of a stack with a single directory: contiguous in the file.
 fn one_directory(pages: &[TiffPage], wanted: u64) -> Result<Vec<TiffPage>> {
     let there = num::u64_of(pages.len());
-    let fault = || invalid!("the file says it has {wanted} planes, but has {there} directories");
+    let fault = || invalid!("the file states {wanted} planes, but has {there} directories");
     let ([first], Some(bytes)) = (pages, pages.first().map(TiffPage::contiguous).transpose()?.flatten())
     else {
         return Err(fault());
@@ -478,7 +478,7 @@ fn one_directory(pages: &[TiffPage], wanted: u64) -> Result<Vec<TiffPage>> {
     let end = wanted.checked_mul(bytes).and_then(|n| n.checked_add(first.start().ok()?)).ok_or_else(fault)?;
     if end > first.tiff.input.len {
         return Err(invalid!(
-            "the file says it has {wanted} planes of {bytes} bytes, but it is too short for them"
+            "the file states {wanted} planes of {bytes} bytes, but it is too short for them"
         ));
     }
     Ok((0..wanted).map(|i| first.shifted(i.saturating_mul(bytes))).collect())

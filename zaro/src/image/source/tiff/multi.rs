@@ -1,4 +1,4 @@
-//! OME-TIFF: which plane is on which page of which file.
+//! OME-TIFF: maps planes to pages and files.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -13,10 +13,10 @@ use crate::image::source::{C, ImageSource, ImageSourceOptions, T, X, Y, Z, ome, 
 use crate::image::units;
 use crate::num;
 
-/// More planes than this one image cannot have: each takes memory before anything is read.
+/// The maximum number of planes of an image: each takes memory before anything is read.
 const MAX_PLANES: u64 = 1 << 24;
 
-/// The files that the document speaks of.
+/// The files that the document refers to.
 struct Files {
     own: Arc<Vec<TiffPage>>,
     own_name: String,
@@ -26,7 +26,7 @@ struct Files {
 }
 
 impl Files {
-    /// The pages of the file of a block; `None` if it is not there.
+    /// The pages of the file of a block; `None` if it does not exist.
     fn pages(&mut self, block: &ome::TiffBlock) -> Result<Option<Arc<Vec<TiffPage>>>> {
         let is_own = match (&block.uuid, &self.own_uuid) {
             (Some(a), Some(b)) if a.eq_ignore_ascii_case(b) => true,
@@ -39,10 +39,10 @@ impl Files {
         if let Some(found) = self.opened.get(&name) {
             return Ok(found.clone());
         }
-        // Only names: a document does not lead out of its folder.
+        // Only names: a document must not refer outside its directory.
         let plain = Path::new(&name).file_name().is_some_and(|n| n.to_str() == Some(name.as_str()));
         if !plain {
-            return Err(unsupported!("OME-XML that names files in other folders is not supported: {name:?}"));
+            return Err(unsupported!("OME-XML with files in other directories is not supported: {name:?}"));
         }
         let path = self.folder.join(&name);
         let found = match SourceFile::open(&path) {
@@ -57,7 +57,7 @@ impl Files {
     }
 }
 
-/// The images of a companion file (`.companion.ome`), which is OME-XML and nothing else.
+/// Opens a companion file (`.companion.ome`), which is plain OME-XML.
 pub(in super::super) fn open_companion(
     input: SourceFile,
     options: &ImageSourceOptions,
@@ -66,19 +66,19 @@ pub(in super::super) fn open_companion(
     let text = companion(input)?;
     let text = text.trim_start_matches('\u{feff}').trim_start();
     if !ome::is_ome(text) {
-        return Err(Error::unsupported("of XML files only those of OME (.companion.ome) can be converted"));
+        return Err(Error::unsupported("the only XML that can be converted is OME-XML (.companion.ome)"));
     }
     open_pages(&path, Vec::new(), Vec::new(), text, options)
 }
 
-/// The images of an OME-TIFF file and those that belong to it.
+/// Opens an OME-TIFF file and the files that belong to it.
 pub(super) fn open(file: TiffFile, text: &str, options: &ImageSourceOptions) -> Result<Vec<ImageSource>> {
     let path = file.tiff.input.path.clone();
     let full = file.full();
     open_pages(&path, file.pages, full, text, options)
 }
 
-/// The images that OME-XML in the file at `path` speaks of. `pages` are those of this file, `full` those that are no smaller
+/// The images of the OME-XML in the file at `path`. `pages` are those of this file, `full` those that are not reduced
 /// copies.
 fn open_pages(
     path: &Path,
@@ -123,7 +123,7 @@ fn open_pages(
     Ok(found)
 }
 
-/// Whether the OME-TIFF file at `path` says that all of `files` are of its set.
+/// Whether the OME-TIFF file at `path` lists all of `files` as its set.
 pub(in super::super) fn is_set(path: &Path, files: &[std::path::PathBuf]) -> Result<bool> {
     let input = SourceFile::open(path)?;
     if !matches!(input.head(2)?.as_slice(), b"II" | b"MM") {
@@ -148,9 +148,9 @@ fn companion(input: SourceFile) -> Result<String> {
         return TiffFile::read(input)?
             .head
             .description
-            .ok_or_else(|| Error::invalid("there is no OME-XML in it"));
+            .ok_or_else(|| Error::invalid("it contains no OME-XML"));
     }
-    String::from_utf8(input.whole(1 << 28)?).map_err(|_| Error::invalid("it is no UTF-8"))
+    String::from_utf8(input.whole(1 << 28)?).map_err(|_| Error::invalid("it is not valid UTF-8"))
 }
 
 fn one(
@@ -163,7 +163,7 @@ fn one(
     options: &ImageSourceOptions,
 ) -> Result<ImageSource> {
     let [ts, cs, zs, ys, xs] = image.sizes;
-    // How many channels are samples of one page: what the channels say, else the pages.
+    // How many channels are samples of one page: as the channels state, else the pages.
     let said = image.channels.first().map_or(1, |c| c.samples);
     let samples = match files.pages(image.blocks.first().unwrap_or(&ome::TiffBlock::default()))? {
         Some(pages) => {
@@ -174,7 +174,7 @@ fn one(
         None => said,
     };
     if cs % samples.max(1) != 0 || image.channels.iter().any(|c| c.samples != said) {
-        return Err(unsupported!("{cs} channels are not supported where pages have {samples} samples"));
+        return Err(unsupported!("{cs} channels are not supported if pages have {samples} samples"));
     }
     let groups = cs / samples.max(1);
     let tcz = [ts, groups, zs];
@@ -189,7 +189,7 @@ fn one(
     let mut absent = Vec::new();
     for block in blocks {
         let pages = files.pages(block)?;
-        // Without smaller copies, if the document leaves the pages to us.
+        // Without reduced copies, if the document does not list the pages.
         let listed: &[TiffPage] = match &pages {
             Some(pages) if block.ifd.is_none() && only && Arc::ptr_eq(pages, &files.own) => full,
             Some(pages) => pages,
@@ -226,14 +226,14 @@ fn one(
         && (page.layout.width, page.layout.height) != (xs, ys)
     {
         return Err(invalid!(
-            "the OME-XML says {ys} x {xs}, but the pages are {} x {}",
+            "the OME-XML states {ys} x {xs}, but the pages are {} x {}",
             page.layout.height,
             page.layout.width
         ));
     }
     let mut source = source(name, planes, tcz, options)?;
     if missing > 0 {
-        source.warnings.push(format!("{missing} planes are missing and become zeros"));
+        source.warnings.push(format!("{missing} planes are missing and filled with zeros"));
     }
     source.declared = [true; 5];
     source.xml = Some(xml.clone());
@@ -253,16 +253,16 @@ fn missing_planes(planes: &[Option<TiffPage>], groups: u64, zs: u64, absent: &[S
     let n = planes.iter().filter(|p| p.is_none()).count();
     let files = match absent {
         [] => String::new(),
-        [first, ..] => format!("; {} files are not there, such as {first:?}", absent.len()),
+        [first, ..] => format!("; {} files do not exist, such as {first:?}", absent.len()),
     };
     let more = if n > names.len() { " and others" } else { "" };
     invalid!("{n} planes are missing: {}{more}{files}", names.join(", "))
-        .with_hint("allow_missing", "makes them zeros")
+        .with_hint("allow_missing", "fills them with zeros")
 }
 
-/// The places of t, c, z in the order they vary, the fastest first.
+/// The indexes of t, c, z by how fast they vary, the fastest first.
 fn order(text: &str) -> Result<[usize; 3]> {
-    let wrong = || invalid!("OME-XML: DimensionOrder {text:?}");
+    let wrong = || invalid!("OME-XML: invalid DimensionOrder {text:?}");
     let rest = text.strip_prefix("XY").ok_or_else(wrong)?;
     let places: Vec<usize> =
         rest.chars().filter_map(|c| ['T', 'C', 'Z'].iter().position(|a| *a == c)).collect();

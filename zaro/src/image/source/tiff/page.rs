@@ -1,4 +1,4 @@
-//! Pages: strips and tiles to pixels.
+//! Decodes TIFF pages: strips and tiles to pixels.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -21,13 +21,13 @@ use crate::image::source::file::Handle;
 use crate::meta::{DataType, Json};
 use crate::num;
 
-/// Compressed strips or tiles that are larger than this are not read: they have to be in memory as a whole.
+/// The maximum size of compressed strips or tiles, which have to be in memory as a whole.
 const MAX_SEGMENT: u64 = 1 << 32;
 
-/// Strips or tiles of which nothing is stored are not larger.
+/// The maximum size of sparse strips or tiles.
 const MAX_SPARSE: u64 = 1 << 26;
 
-/// A JPEG image cannot be more than this many times larger than its file.
+/// The maximum compression ratio of a JPEG image.
 pub(in super::super) const JPEG_RATIO: u64 = 4096;
 
 #[derive(Debug, Clone)]
@@ -36,12 +36,12 @@ pub(super) struct TiffPage {
     pub(super) layout: Arc<PageLayout>,
     offsets: TagEntry,
     lengths: Option<TagEntry>,
-    /// Where the pixels of this one begin after those of the first page, in stacks that have one directory only.
+    /// The offset of its pixels from those of the first page, in stacks with a single directory.
     shift: u64,
     places: Arc<OnceLock<SegmentPlaces>>,
 }
 
-/// Where the segments are: offsets and lengths.
+/// The offsets and lengths of the segments.
 #[derive(Debug)]
 struct SegmentPlaces {
     offsets: Vec<u64>,
@@ -63,7 +63,7 @@ impl TiffPage {
         let count = layout.segment_count()?;
         if offsets.count < count {
             return Err(invalid!(
-                "the page has {} strips or tiles where its size asks for {count}",
+                "the page has {} strips or tiles, but its size needs {count}",
                 offsets.count
             ));
         }
@@ -89,7 +89,7 @@ impl TiffPage {
         Ok(self.places.get_or_init(|| SegmentPlaces { offsets, lengths }))
     }
 
-    /// The bytes of all its pixels, if they lie in one piece as they are.
+    /// The bytes of all its pixels, if they are contiguous and uncompressed.
     pub(super) fn contiguous(&self) -> Result<Option<u64>> {
         let layout = &self.layout;
         if layout.compression != 1 || layout.is_tiled || layout.predictor != 1 {
@@ -115,7 +115,7 @@ impl TiffPage {
         Ok(Some(num::product(&[layout.height, row, planes])?))
     }
 
-    /// The same page, `bytes` further into the file.
+    /// The same page, `bytes` further on in the file.
     pub(super) fn shifted(&self, bytes: u64) -> Self {
         Self { shift: bytes, ..self.clone() }
     }
@@ -169,7 +169,7 @@ impl TiffPage {
                             let (Some(from), Some(to)) =
                                 (row.get((skip * step + first) * size..), out.get_mut(to..to + length))
                             else {
-                                return Err(Error::invalid("a row lies outside its strip"));
+                                return Err(Error::invalid("a row is outside its strip"));
                             };
                             pick(size, step, from, to);
                         }
@@ -180,12 +180,12 @@ impl TiffPage {
         Ok(())
     }
 
-    /// Rows of a segment, little-endian and whole bytes a sample. `band` is its place along y.
+    /// Rows of a segment, little-endian, with whole bytes per sample. `band` is its index along y.
     fn rows(&self, handle: &Handle, number: u64, band: u64, rows: Range<u64>) -> Result<Vec<u8>> {
         let layout = &*self.layout;
         let places = self.places(handle)?;
         let i = num::usize_of(number)?;
-        let missing = || Error::invalid("there is no such strip or tile");
+        let missing = || Error::invalid("a strip or tile is missing");
         let offset = places.offsets.get(i).copied().ok_or_else(missing)?;
         let offset = offset.checked_add(self.shift).ok_or_else(missing)?;
         let row_bytes = layout.row_bytes()?;
@@ -193,9 +193,9 @@ impl TiffPage {
         let held = if layout.is_tiled { high } else { high.min(layout.height - band * high) };
         let length = places.lengths.get(i).copied();
         if offset == 0 || length == Some(0) {
-            // A sparse tile, as GDAL writes them: nothing was stored. One beyond measure is an attack.
+            // A sparse tile, as GDAL writes them: nothing is stored. A huge one is an attack.
             if high.saturating_mul(layout.row_in_memory()?) > MAX_SPARSE {
-                return Err(Error::invalid("nothing is stored of a strip or tile of that size"));
+                return Err(Error::invalid("a sparse strip or tile is too large"));
             }
             let bytes = num::product_usize(&[rows.end - rows.start, layout.row_in_memory()?])?;
             return Ok(vec![0; bytes]);
@@ -224,7 +224,7 @@ impl TiffPage {
             }
             let mut bytes = self.decompress(&stored, held, num::usize_of(wanted)?)?;
             if matches!(layout.compression, JPEG | 34712 | 33004 | 33005 | 34933) {
-                // These are whole pictures and know nothing of the file's order.
+                // These are complete images, independent of the file's byte order.
                 swap = false;
             }
             bytes.truncate(num::usize_of(wanted)?);
@@ -264,7 +264,7 @@ impl TiffPage {
                 }));
             }
         };
-        // Nearly all have what they should; a few fill up their last strip.
+        // Some files pad their last strip.
         match codec.decode(stored, OutputSize::Exact(wanted)) {
             Ok(bytes) => enough(bytes, wanted),
             Err(first) => {
@@ -285,7 +285,7 @@ impl TiffPage {
         }
         let mut whole = Vec::new();
         let stored = match &layout.jpeg_tables {
-            // Tables that all segments share: they stand before what each has of its own, without the end mark.
+            // Tables shared by all segments: prepended to each, without the end marker.
             Some(tables) if tables.len() > 4 => {
                 whole.extend_from_slice(tables.get(..tables.len() - 2).unwrap_or_default());
                 whole.extend_from_slice(stored.get(2..).unwrap_or_default());
@@ -297,7 +297,7 @@ impl TiffPage {
         let (bytes, [wide, high], samples) = jpeg(stored, converted)?;
         if wide != layout.segment.0 || high < rows || samples != layout.interleaved() {
             return Err(invalid!(
-                "a JPEG image of {wide} x {high} and {samples} samples where {} x {rows} and {} are wanted",
+                "the JPEG image is {wide} x {high} with {samples} samples, expected {} x {rows} with {}",
                 layout.segment.0,
                 layout.interleaved()
             ));
@@ -305,7 +305,7 @@ impl TiffPage {
         Ok(bytes)
     }
 
-    /// Sums up the differences of TIFF's predictors.
+    /// Undoes TIFF predictors.
     fn unpredict(&self, bytes: Vec<u8>, rows: u64, swap: &mut bool) -> Result<Vec<u8>> {
         let layout = &*self.layout;
         let size = layout.data_type.size();
@@ -323,7 +323,7 @@ impl TiffPage {
                 layout.data_type
             ));
         }
-        // The bytes of floats come most significant first whatever the order of the file.
+        // The bytes of floats are big-endian, whatever the byte order of the file.
         let big = layout.is_big_endian && !is_float;
         if is_float {
             *swap = false;
@@ -349,7 +349,7 @@ impl TiffPage {
         predictor.decode(&bytes, OutputSize::Exact(bytes.len()))
     }
 
-    /// Samples of few or odd bits as whole bytes, little-endian. Rows begin at bytes.
+    /// Unpacks samples of any number of bits to whole bytes, little-endian. Rows start at byte boundaries.
     fn unpack(&self, bytes: &[u8]) -> Result<Vec<u8>> {
         let layout = &*self.layout;
         let row = num::usize_of(layout.row_bytes()?)?.max(1);
@@ -375,7 +375,7 @@ impl TiffPage {
     }
 }
 
-/// The width and height of a JPEG image, and how many samples a pixel has when it is decoded.
+/// The width and height of a JPEG image, and the samples per decoded pixel.
 pub(in super::super) fn jpeg_size(stored: &[u8]) -> Result<([u64; 2], u64)> {
     let (_, sides, space) = jpeg_header(stored, true)?;
     Ok((sides, num::u64_of(space.num_components())))
@@ -397,14 +397,14 @@ fn jpeg_header(stored: &[u8], converted: bool) -> Result<Begun<'_>> {
     let sides = [num::u64_of(wide), num::u64_of(high)];
     let bytes = num::product(&[sides[0], sides[1], num::u64_of(space.num_components())])?;
     if bytes > num::u64_of(stored.len()).saturating_mul(JPEG_RATIO) {
-        return Err(invalid!("a JPEG image of {wide} x {high} in {} bytes", stored.len()));
+        return Err(invalid!("implausible JPEG size: {wide} x {high} in {} bytes", stored.len()));
     }
     decoder.set_options(options.jpeg_set_out_colorspace(space));
     Ok((decoder, sides, space))
 }
 
-/// Whether there is an end-of-image marker after the last start of a scan. Inside a scan there can be none, and that of a
-/// small picture in the header comes before.
+/// Whether there is an end-of-image marker after the last start of a scan. A scan cannot contain one, and that of an
+/// embedded thumbnail comes before.
 fn ends(stored: &[u8]) -> bool {
     let marker = |which: u8| stored.windows(2).rposition(|pair| pair == [0xFF, which]);
     marker(0xD9).is_some_and(|end| marker(0xDA).is_some_and(|scan| scan < end))
@@ -414,30 +414,30 @@ fn bad_jpeg(e: zune_jpeg::errors::DecodeErrors) -> Error {
     invalid!("the JPEG image is damaged: {e:?}")
 }
 
-/// Decodes a JPEG image: its samples, its width and height, how many samples a pixel has. If `converted`, YCbCr becomes
-/// RGB; else samples come out as they are stored.
+/// Decodes a JPEG image: its samples, width and height, and samples per pixel. If `converted`, YCbCr becomes RGB; else
+/// samples are returned as stored.
 pub(in super::super) fn jpeg(stored: &[u8], converted: bool) -> Result<(Vec<u8>, [u64; 2], u64)> {
-    // The decoder makes up what is missing of an image that was cut off.
+    // The decoder invents the missing part of a truncated image.
     if !ends(stored) {
-        return Err(Error::invalid("the JPEG image ends too early"));
+        return Err(Error::invalid("the JPEG image is truncated"));
     }
     let (mut decoder, sides, space) = jpeg_header(stored, converted)?;
     let samples = num::u64_of(space.num_components());
     let pixels = decoder.decode().map_err(bad_jpeg)?;
     if pixels.len() != num::product_usize(&[sides[0], sides[1], samples])? {
-        return Err(Error::invalid("the JPEG image has another size than its header says"));
+        return Err(Error::invalid("the JPEG image does not have the size in its header"));
     }
     Ok((pixels, sides, samples))
 }
 
 fn enough(bytes: Vec<u8>, wanted: usize) -> Result<Vec<u8>> {
     if bytes.len() < wanted {
-        return Err(invalid!("it holds {} bytes where {wanted} are wanted", bytes.len()));
+        return Err(invalid!("it has {} bytes, expected {wanted}", bytes.len()));
     }
     Ok(bytes)
 }
 
-/// A codec by the name that references of TIFF files have for it.
+/// A codec by its imagecodecs name, as in references to TIFF files.
 fn named(name: &str) -> Result<Box<dyn BytesToBytes>> {
     let v2 = format!("v2.{name}");
     let request = CodecRequest { name: &v2, config: &[], strict: false, data_type: &DataType::UINT8 };
@@ -450,10 +450,10 @@ fn named(name: &str) -> Result<Box<dyn BytesToBytes>> {
 fn compression(number: u64) -> Option<&'static str> {
     Some(match number {
         2..=4 => "fax",
-        6 => "JPEG of the old kind",
+        6 => "old-style JPEG",
         33003 => "JPEG 2000 in YCbCr",
         34887 => "LERC",
-        34892 => "lossy JPEG of DNG",
+        34892 => "lossy DNG JPEG",
         22610 | 34934 => "JPEG XR",
         50001 | 34927 => "WebP",
         50002 | 52546 => "JPEG XL",
@@ -461,7 +461,7 @@ fn compression(number: u64) -> Option<&'static str> {
     })
 }
 
-/// Every `step`th element of `from` to `out`.
+/// Copies every `step`th element of `from` to `out`.
 fn pick(size: usize, step: usize, from: &[u8], out: &mut [u8]) {
     fn each<const W: usize>(step: usize, from: &[u8], out: &mut [u8]) {
         let from = from.as_chunks::<W>().0.iter().step_by(step.max(1));

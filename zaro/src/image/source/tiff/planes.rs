@@ -1,4 +1,4 @@
-//! Pages in the order of t, c, z as one image.
+//! Combines TIFF pages, in the order t, c, z, into one image.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::num;
 pub(super) struct Planes {
     /// In the order t, c, z; `None` is a plane of zeros.
     pages: Vec<Option<TiffPage>>,
-    /// How many there are along t, c, z.
+    /// The numbers along t, c, z.
     tcz: [u64; 3],
     layout: Arc<PageLayout>,
-    /// What numbers stand for, if they are looked up.
+    /// The palette, if colours are looked up.
     colors: Option<Colors>,
 }
 
@@ -26,7 +26,7 @@ impl Planes {
         colors: Option<Colors>,
     ) -> Result<Self> {
         if num::product(&tcz)? != num::u64_of(pages.len()) {
-            return Err(invalid!("{} pages for {tcz:?} planes of t, c, z", pages.len()));
+            return Err(invalid!("the file has {} pages for {tcz:?} planes along t, c, z", pages.len()));
         }
         for (i, page) in pages.iter().enumerate() {
             let Some(other) = page else { continue };
@@ -63,7 +63,7 @@ impl Pixels for Planes {
             let wanted = window.c.start.max(begin) - begin..window.c.end.min(begin + samples) - begin;
             let length = plane.saturating_mul(num::usize_of(wanted.end - wanted.start)?);
             let (out, after) =
-                rest.split_at_mut_checked(length).ok_or_else(|| Error::usage("a short buffer"))?;
+                rest.split_at_mut_checked(length).ok_or_else(|| Error::usage("the buffer is too small"))?;
             rest = after;
             let number = (window.t * groups + group) * zs + window.z;
             let Some(page) = self.pages.get(num::usize_of(number)?).and_then(Option::as_ref) else {
@@ -95,16 +95,16 @@ impl Pixels for Planes {
     fn grain(&self) -> [u64; 3] {
         let layout = &self.layout;
         let samples = if self.colors.is_some() { 3 } else { layout.interleaved() };
-        // Rows that are not compressed can be read one by one.
+        // Uncompressed rows can be read one by one.
         let rows = if layout.compression == 1 && !layout.is_tiled { 1 } else { layout.segment.1 };
         [samples, rows, layout.segment.0]
     }
 }
 
-/// An image whose t, c and z are called otherwise.
+/// An image with t, c and z renamed.
 pub(super) struct Relabelled {
     pub(super) inner: Arc<dyn Pixels>,
-    /// Which of the five axes of the inner one t, c and z are.
+    /// The axes of the inner image that t, c and z are.
     pub(super) map: [Option<usize>; 3],
 }
 

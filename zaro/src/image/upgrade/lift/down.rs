@@ -1,5 +1,5 @@
-//! From 0.6 down: coordinate systems become axes again. What has no place there is an error, or left out if that is
-//! asked for.
+//! Downgrades attributes from 0.6: coordinate systems become axes again. What cannot be expressed is an error, or
+//! dropped if `lossy`.
 
 use super::transforms::{INTRINSIC, WORLD, kind, plain};
 use super::{Draft, renamed};
@@ -17,12 +17,12 @@ impl Draft<'_> {
         self.multiscales(Self::flattened)
     }
 
-    /// Notes that something is left out, or fails.
+    /// Drops something with a note, or fails.
     fn leave_out(&mut self, what: &str) -> Result<()> {
         if !self.context.lossy {
-            return Err(unsupported!("{what} cannot be said before 0.6").with_hint("lossy", "leaves it out"));
+            return Err(unsupported!("{what} cannot be expressed before 0.6").with_hint("lossy", "drops it"));
         }
-        self.notes.push(format!("{what} is left out"));
+        self.notes.push(format!("{what} is dropped"));
         Ok(())
     }
 
@@ -51,7 +51,7 @@ impl Draft<'_> {
             flat.push(dataset);
         }
 
-        // One system beyond, of the same axes, is what the multiscale as a whole had; more have no place.
+        // One further system with the same axes is the transform of the whole multiscale; more cannot be expressed.
         let mut whole: Option<(String, Vec<Json>)> = None;
         for transform in multiscale.list("coordinateTransformations") {
             let (input, output) = (end(transform, "input"), end(transform, "output"));
@@ -79,7 +79,7 @@ impl Draft<'_> {
             if name != own && !used {
                 self.leave_out(&format!("the coordinate system {name:?}"))?;
             } else if name != INTRINSIC && name != WORLD {
-                self.notes.push(format!("the name of the coordinate system {name:?} is left out"));
+                self.notes.push(format!("the name of the coordinate system {name:?} is dropped"));
             }
         }
 
@@ -95,13 +95,13 @@ impl Draft<'_> {
     }
 }
 
-/// The name at an end of a transform: an object's, or the text of older drafts.
+/// The input or output name of a transform: that of an object, or plain text in older drafts.
 fn end(transform: &Json, which: &str) -> Option<String> {
     let end = transform.get(which)?;
     end.as_str().or_else(|| end.text("name")).map(str::to_owned)
 }
 
-/// Transforms without their ends; sequences are opened.
+/// Transforms without input and output; sequences are flattened.
 fn opened(transforms: &[Json]) -> Vec<Json> {
     let open = |transform: &Json| match kind(transform) {
         "sequence" => opened(transform.list("transformations")),

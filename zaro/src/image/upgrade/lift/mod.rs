@@ -1,7 +1,7 @@
-//! Attributes of one version as another wants them.
+//! Converts OME-Zarr attributes from one version to another.
 //!
-//! What is changed is the JSON itself, step by step from version to version, so that what zaro has no word for stays
-//! where it is. Each step leaves alone what is in its form already: documents of two versions at once exist.
+//! The JSON itself is edited, step by step from version to version, so that unknown keys are kept. Each step skips what
+//! is already in its form: documents with two versions exist.
 
 mod down;
 mod steps;
@@ -17,7 +17,7 @@ use crate::image::document;
 use crate::image::version::ImageVersion;
 use crate::meta::{DataType, Json};
 
-/// The members that are OME's. Before 0.5 they stand among the attributes, since then in `ome`.
+/// The OME members. Before 0.5 they are among the attributes, since then in `ome`.
 const OWN: [&str; 10] = [
     "multiscales",
     "omero",
@@ -40,14 +40,14 @@ pub(crate) struct LevelArray {
     pub data_type: DataType,
 }
 
-/// What a group's attributes do not say themselves.
+/// Information that a group's attributes do not contain.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct GroupContext {
     /// The arrays of the levels, by their paths in `datasets`.
     pub arrays: BTreeMap<String, LevelArray>,
-    /// Whether the group is OME's, even if its attributes say nothing.
+    /// Whether the group is part of an OME-Zarr, even without OME attributes.
     pub ome: bool,
-    /// Whether what the new version cannot say is left out; else it is an error.
+    /// Whether metadata that the new version cannot express is dropped; otherwise it is an error.
     pub lossy: bool,
 }
 
@@ -56,13 +56,13 @@ pub(crate) struct GroupContext {
 pub(crate) struct Lifted {
     /// The attributes.
     pub attributes: Json,
-    /// What had to be assumed or left out.
+    /// Notes on what was inferred or dropped.
     pub notes: Vec<String>,
 }
 
-/// Attributes on their way.
+/// Attributes during conversion.
 struct Draft<'a> {
-    /// OME's own members.
+    /// The OME members.
     ome: Json,
     /// All others.
     rest: Json,
@@ -70,11 +70,11 @@ struct Draft<'a> {
     notes: Vec<String>,
 }
 
-/// The attributes of a group of the version `from` as those of the version `to`.
+/// Converts the attributes of a group from version `from` to version `to`.
 ///
 /// # Errors
-/// `Unsupported`, if the new version cannot say what the old one says and the context is not lossy, or for a way down
-/// below 0.4. `NotFound`, if a level is needed that is not there.
+/// `Unsupported`, if the new version cannot express something and the context is not lossy, or for a downgrade below
+/// 0.4. `NotFound`, if a required level does not exist.
 pub(crate) fn lift(
     attributes: &Json,
     from: ImageVersion,
@@ -82,7 +82,7 @@ pub(crate) fn lift(
     context: &GroupContext,
 ) -> Result<Lifted> {
     if to < from && to < ImageVersion::V04 {
-        return Err(unsupported!("there is no way down from {from} to {to}; 0.4 is the least"));
+        return Err(unsupported!("cannot downgrade from {from} to {to}; 0.4 is the lowest target"));
     }
     let mut draft = Draft::of(attributes, context);
     for step in [ImageVersion::V03, ImageVersion::V04, ImageVersion::V06] {
@@ -102,7 +102,7 @@ pub(crate) fn lift(
 }
 
 impl<'a> Draft<'a> {
-    /// Takes OME's members out of the others.
+    /// Separates the OME members from the others.
     fn of(attributes: &Json, context: &'a GroupContext) -> Self {
         let (mut ome, mut rest) = (Json::object(), Json::object());
         let inside = attributes.get("ome").filter(|o| o.members().is_some());
@@ -111,7 +111,7 @@ impl<'a> Draft<'a> {
             ome.remove("version");
         }
         for (name, value) in attributes.members().unwrap_or_default() {
-            // Some writers had the layout beside `ome`.
+            // Some writers put the layout beside `ome`.
             let own = if inside.is_some() {
                 name == "ome" || name == "bioformats2raw.layout"
             } else {
@@ -141,9 +141,7 @@ impl<'a> Draft<'a> {
         for (name, value) in own {
             let name = match rest.get(name) {
                 Some(other) if other != value => {
-                    notes.push(format!(
-                        "there are two {name:?}, in ome and beside it; the first is ome.{name} now"
-                    ));
+                    notes.push(format!("{name:?} is both in ome and beside it; the first is now ome.{name}"));
                     format!("ome.{name}")
                 }
                 _ => name.clone(),
@@ -154,7 +152,7 @@ impl<'a> Draft<'a> {
         Lifted { attributes: flat, notes }
     }
 
-    /// Notes the version where this version has it.
+    /// Sets the version where this version has it.
     fn version(&mut self, from: ImageVersion, to: ImageVersion) {
         let text = (to < ImageVersion::V06).then(|| Json::string(to.text()));
         let set = |object: &mut Json, text: &Option<Json>| match text {
@@ -167,7 +165,7 @@ impl<'a> Draft<'a> {
         let text = text.filter(|_| to < ImageVersion::V05);
         edit_each(&mut self.ome, "multiscales", |multiscale| set(multiscale, &text));
         edit(&mut self.ome, "omero", |omero| match &text {
-            // Since 0.5 it has none to say whether there was one.
+            // Since 0.5 it has no version of its own.
             Some(text) if omero.get("version").is_some() || from >= ImageVersion::V05 => {
                 omero.set("version", text.clone())
             }
@@ -175,7 +173,7 @@ impl<'a> Draft<'a> {
         });
     }
 
-    /// Changes each of the multiscales.
+    /// Edits each of the multiscales.
     fn multiscales(&mut self, mut change: impl FnMut(&mut Self, Json) -> Result<Json>) -> Result<()> {
         let Some(Json::Array(all)) = self.ome.get("multiscales").cloned() else { return Ok(()) };
         let changed = all.into_iter().map(|multiscale| match multiscale {
@@ -192,23 +190,23 @@ impl<'a> Draft<'a> {
         self.context
             .arrays
             .get(path)
-            .ok_or_else(|| not_found!("multiscales name a level {path:?}, but there is no such array"))
+            .ok_or_else(|| not_found!("multiscales list a level {path:?}, but that array does not exist"))
     }
 }
 
-/// Changes the object `name` of `json`, if there is one.
+/// Edits the object `name` of `json`, if there is one.
 fn edit(json: &mut Json, name: &str, change: impl FnOnce(&mut Json)) {
     if let Some(object) = json.get_mut(name).filter(|o| o.members().is_some()) {
         change(object);
     }
 }
 
-/// Changes each object in the list `name` of `json`, if there is one.
+/// Edits each object in the list `name` of `json`, if there is one.
 fn edit_each(json: &mut Json, name: &str, change: impl FnMut(&mut Json)) {
     json.list_mut(name).iter_mut().filter(|item| item.members().is_some()).for_each(change);
 }
 
-/// The object with its member `old` replaced, in its place, by `new`.
+/// The object with its member `old` replaced by `new` at the same position.
 fn renamed(json: &Json, old: &str, new: &str, value: Json) -> Json {
     let mut value = Some(value);
     let mut members: Vec<(String, Json)> = Vec::new();

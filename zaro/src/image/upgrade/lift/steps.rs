@@ -1,4 +1,4 @@
-//! The steps up, as far as 0.4.
+//! Upgrade steps of attributes up to 0.4.
 
 use super::{Draft, edit, edit_each};
 use crate::error::Result;
@@ -6,7 +6,7 @@ use crate::image::model::{Axis, AxisKind, USUAL, integers};
 use crate::image::{document, parse};
 use crate::meta::Json;
 
-/// Words in the `type` of multiscales whose smaller levels have their samples at the centre of what they stand for.
+/// Words in the `type` of multiscales whose downsampled pixels are centred on the pixels they represent.
 const CENTRED: [&str; 7] = ["mean", "average", "gaussian", "area", "bin_shrink", "binning", "resize"];
 
 impl Draft<'_> {
@@ -22,7 +22,7 @@ impl Draft<'_> {
             };
             if rank != USUAL.len() {
                 draft.notes.push(format!(
-                    "the arrays have {rank} dimensions, which are taken for the last of t, c, z, y, x"
+                    "the arrays have {rank} dimensions, which are assumed to be the last of t, c, z, y, x"
                 ));
             }
             multiscale.set("axes", Axis::usual(rank).into_iter().map(|axis| axis.name).collect::<Json>());
@@ -56,7 +56,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Where wells are, which before 0.4 only their path told.
+    /// Sets the rows and columns of wells, which before 0.4 are only in their paths.
     fn places(&mut self) {
         let Some(plate) = self.ome.get("plate").filter(|p| p.members().is_some()).cloned() else { return };
         let known = parse::group(&Json::from([("plate", plate)])).plate.map(|p| p.wells).unwrap_or_default();
@@ -69,7 +69,7 @@ impl Draft<'_> {
                         well.set("rowIndex", Json::int(place.row));
                         well.set("columnIndex", Json::int(place.column));
                     }
-                    None => lost.push(format!("the well {path:?} is in no row and column of its plate")),
+                    None => lost.push(format!("the well {path:?} is not in a row and column of its plate")),
                 }
                 if path.trim_matches('/').split('/').count() > 2 {
                     lost.push(format!("the path of the well {path:?} is more than a row and a column"));
@@ -79,7 +79,7 @@ impl Draft<'_> {
         self.notes.append(&mut lost);
     }
 
-    /// What 0.4 asks of every channel: a colour, and a whole window.
+    /// Adds what 0.4 requires of every channel: a colour and a complete window.
     fn channels(&mut self) {
         let first =
             self.ome.list("multiscales").first().and_then(|m| m.list("datasets").first()?.text("path"));
@@ -104,7 +104,7 @@ impl Draft<'_> {
         });
         if filled {
             self.notes.push(
-                "omero had channels without a colour or a whole window; white and the range of the type are set"
+                "omero had channels without a colour or a complete window; set to white and the range of the type"
                     .into(),
             );
         }
@@ -119,7 +119,7 @@ fn typed(axis: &Json) -> Json {
     object
 }
 
-/// Whether it is known that the levels were made of blocks, and not of every other pixel.
+/// Whether the levels are known to be averages of blocks, and not every other pixel.
 fn is_centred(multiscale: &Json) -> bool {
     let said = multiscale.text("type");
     let method = multiscale.get("metadata").and_then(|m| m.text("method"));
@@ -129,7 +129,7 @@ fn is_centred(multiscale: &Json) -> bool {
     })
 }
 
-/// The transforms of a level: how many pixels of the largest level one of its pixels stands for.
+/// The transforms of a level, from its factors relative to the largest level.
 fn scaled(largest: &[u64], shape: &[u64], centred: bool) -> Json {
     #[allow(clippy::as_conversions, clippy::cast_precision_loss, reason = "extents, to be divided")]
     let ratio = |(large, small): (&u64, &u64)| if *small == 0 { 1.0 } else { *large as f64 / *small as f64 };

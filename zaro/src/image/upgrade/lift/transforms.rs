@@ -1,14 +1,15 @@
-//! 0.6: axes become coordinate systems, lists of transforms one transform each between two systems.
+//! Upgrade of attributes to 0.6: axes become coordinate systems, and each list of transforms a single transform between
+//! two systems.
 
 use super::{Draft, renamed};
 use crate::error::{Result, unsupported};
 use crate::image::document;
 use crate::meta::Json;
 
-/// The system that all levels lead to.
+/// The coordinate system that all levels map to.
 pub(super) const INTRINSIC: &str = "intrinsic";
 
-/// The system that what is said of the whole multiscale leads to.
+/// The coordinate system that the transforms of the whole multiscale map to.
 pub(super) const WORLD: &str = "world";
 
 impl Draft<'_> {
@@ -48,18 +49,19 @@ fn system(name: &str, axes: Json) -> Json {
     Json::from([("name", name.into()), ("axes", axes)])
 }
 
-/// A list of transforms as one that leads to a system.
+/// Combines a list of transforms into one between two coordinate systems.
 fn single(steps: &[Json], rank: usize, input: (&str, Json), output: &str) -> Result<Json> {
     let output = Json::from([("name", output.into())]);
     Ok(document::between(plain(steps, rank)?, input, Some(output)))
 }
 
-/// What a transform is called.
+/// The type of a transform.
 pub(super) fn kind(step: &Json) -> &str {
     step.text("type").unwrap_or("none")
 }
 
-/// Transforms in the one form that every version allows for a level: nothing, a scale, or a scale and a translation.
+/// Normalizes transforms to the form that every version allows for a level: none, a scale, or a scale and a
+/// translation.
 ///
 /// # Errors
 /// `Unsupported`, naming the transform, if it is none of these.
@@ -71,7 +73,7 @@ pub(super) fn plain(steps: &[Json], rank: usize) -> Result<Vec<Json>> {
     if in_order && steps.len() <= 2 {
         return Ok(steps.into_iter().cloned().collect());
     }
-    // Others are worked out: what comes first is scaled by what comes later.
+    // Compose others: earlier transforms are scaled by later ones.
     let (mut scale, mut offset) = (vec![1.0; rank], vec![0.0; rank]);
     for step in steps {
         let name = kind(step);
@@ -79,7 +81,7 @@ pub(super) fn plain(steps: &[Json], rank: usize) -> Result<Vec<Json>> {
             Some(vector) if vector.len() == rank && matches!(name, "scale" | "translation") => vector,
             _ => {
                 return Err(unsupported!(
-                    "a transform of type {name:?} that is no scale or translation of {rank} numbers"
+                    "a transform of type {name:?} is not a scale or translation of {rank} numbers"
                 ));
             }
         };
