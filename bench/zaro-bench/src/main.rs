@@ -6,7 +6,7 @@ use zaro::copy::{CopyOptions, Sizes};
 use zaro::hierarchy::{Existing, create_array};
 use zaro::meta::{DataType, Format, NewArray, parse_codecs};
 use zaro::store::{LocalStore, SharedStore};
-use zaro::{Array, OpenOptions, Order, ReadOptions, Selection, Slab, Values, WriteOptions, Zarr, blocking};
+use zaro::{Array, Context, OpenOptions, Order, ReadOptions, Selection, Slab, Values, WriteOptions, Zarr, blocking};
 
 #[path = "../../common.rs"]
 mod common;
@@ -71,7 +71,7 @@ fn main() -> zaro::Result<()> {
             let mut check = 0u64;
             for node in nodes {
                 if let zaro::meta::NodeMeta::Array(meta) = node.meta {
-                    let array = Array::new(zarr.store().clone(), &node.path, meta, Default::default(), Vec::new(), &zaro::Context::shared().with_memory(1 << 20))?;
+                    let array = Array::new(zarr.store().clone(), &node.path, meta, Default::default(), Vec::new(), &Context::shared().with_memory(1 << 20))?;
                     check += array.shape().iter().sum::<u64>();
                 }
             }
@@ -118,7 +118,7 @@ fn copy(from: &str, to: &str) -> zaro::Result<()> {
     let clock = Clock::start();
     let source = blocking::block_on(Zarr::from_store(Arc::new(LocalStore::new(from)), OpenOptions::default()))?;
     let store: SharedStore = Arc::new(LocalStore::new(to));
-    let options = CopyOptions::default().with_format(Some(Format::V3)).with_chunks(Some(Sizes::List(vec![target.chunk; 3]))).with_shards(Some(target.shard.map(|n| Sizes::List(vec![n; 3])))).with_codecs(Some(parse_codecs(&codecs(target))?)).with_memory(memory().unwrap_or(0));
+    let options = CopyOptions::default().with_format(Some(Format::V3)).with_chunks(Some(Sizes::List(vec![target.chunk; 3]))).with_shards(Some(target.shard.map(|n| Sizes::List(vec![n; 3])))).with_codecs(Some(parse_codecs(&codecs(target))?)).with_context(memory().map_or_else(Context::shared, |bytes| Context::shared().with_memory(bytes)));
     blocking::block_on(zaro::copy::copy(&source, from, "", &store, "", &options))?;
     report(clock.stop(), 0);
     Ok(())
