@@ -126,7 +126,7 @@ fn a_manifest_is_made_stored_listed_and_kept() {
         s.zaro(&["manifest", "create", "@:/z", "--zarr", bad, "--to", "@:/archive"])
             .fails(2, "not the id of a Zarr");
     }
-    s.zaro(&["manifest", "create", "@:/z"]).fails(2, "say where");
+    s.zaro(&["manifest", "create", "@:/z"]).fails(2, "name the output");
 }
 
 #[test]

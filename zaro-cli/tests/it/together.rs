@@ -249,7 +249,7 @@ fn outputs_are_files_of_this_machine_and_of_no_zarr() {
         &["manifest", "create", "@:/a.zarr", "-o", "@:/a.zarr/x/zarr.json", "--replace"],
         &["checksum", "@:/a.zarr", "--cache", "@:/a.zarr/zarr.json"],
     ] {
-        s.zaro(words).fails(2, "would be lost");
+        s.zaro(words).fails(2, "would be overwritten");
         assert!(tree(&s.file("a.zarr")) == before, "{words:?}");
     }
     for words in [
