@@ -134,7 +134,7 @@ fn changed(array: &Array, old: &[u64], changes: &[(String, Change)]) -> Result<V
             Change::Shrink(by) => n.checked_sub(*by),
         };
         *n = new
-            .ok_or_else(|| Error::usage(format!("dimension {name:?} has {n} positions and cannot shrink so far")))?;
+            .ok_or_else(|| Error::usage(format!("dimension {name:?} has {n} positions and cannot shrink that much")))?;
     }
     Ok(shape)
 }
