@@ -113,7 +113,7 @@ fn what_is_not_a_manifest() {
     let entry = |e: &str| format!(r#"{{"fields": ["size", "ETag"], "entries": {{"d": {{"x": {e}}}}}}}"#);
     for (text, wanted) in [
         (String::new(), "the text ends"),
-        ("[]".into(), "'[' in place of '{'"),
+        ("[]".into(), "found '[', expected '{'"),
         ("{}".into(), "no fields"),
         (r#"{"fields": ["size"]}"#.into(), "no entries"),
         (r#"{"fields": [], "entries": {}}"#.into(), "no fields"),
@@ -123,7 +123,7 @@ fn what_is_not_a_manifest() {
         (r#"{"fields": ["size"], "entries": {}} x"#.into(), "unexpected data"),
         (r#"{"fields": ["size"], "entries": {"#.into(), "the text ends"),
         (r#"{"fields": ["size"], "entries": []}"#.into(), "not an object"),
-        (r#"{"fields": ["size"], "entries": {"a" [1]}}"#.into(), "in place of ':'"),
+        (r#"{"fields": ["size"], "entries": {"a" [1]}}"#.into(), "expected ':'"),
         (r#"{"fields": ["size"], "entries": {"a": [1] "b": [1]}}"#.into(), "neither an entry"),
         (r#"{"fields": ["size"], "entries": {"a": [1], "a": [1]}}"#.into(), "two entries"),
         (r#"{"fields": ["size"], "entries": {"a": {"x": [1]}, "a": {"y": [1]}}}"#.into(), "two directories"),

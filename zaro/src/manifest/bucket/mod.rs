@@ -92,7 +92,7 @@ impl BucketZarr {
     pub fn manifests(&self) -> Result<&str> {
         self.manifests.as_deref().ok_or_else(|| {
             Error::usage(
-                "only Zarrs at zarr/ID, with an ID of six or more characters, have a place for manifests in the bucket; \
+                "only Zarrs at zarr/ID, with an ID of six or more characters, have a place for manifests in a bucket; \
                  name a folder or a file for this manifest",
             )
             .with_store(self)
