@@ -59,9 +59,7 @@ impl Create {
         let existing = if self.overwrite { Existing::Replace } else { Existing::Refuse };
         let (store, path) = common.open_for_writing(&self.target, false).await?;
         if self.consolidate && path.is_empty() && !self.group {
-            return Err(Error::usage(
-                "--consolidate needs a root group; here the root is an array",
-            ));
+            return Err(Error::usage("--consolidate needs a root group; here the root is an array"));
         }
         if self.group {
             let attributes = self.making.attrs.as_deref().map(making::attributes_of).transpose()?;

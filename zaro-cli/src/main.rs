@@ -127,10 +127,8 @@ fn watch_for_lack_of_threads() {
         let text = payload.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or_default();
         if WORDS.iter().any(|words| text.contains(words)) {
-            let _ = writeln!(
-                std::io::stderr(),
-                "zaro: error: the system is out of threads or memory: {text}"
-            );
+            let _ =
+                writeln!(std::io::stderr(), "zaro: error: the system is out of threads or memory: {text}");
             std::process::exit(ErrorKind::Io.exit_code().into());
         }
         usual(info);

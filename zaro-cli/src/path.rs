@@ -25,9 +25,7 @@ pub(crate) fn output_path() -> impl TypedValueParser<Value = PathBuf> {
 fn local(path: PathBuf) -> Result<PathBuf, &'static str> {
     match path.to_str().map(|text| text.split_once("://")) {
         Some(Some(("file", rest))) if rest.starts_with('/') => Ok(PathBuf::from(rest)),
-        Some(Some(_)) => {
-            Err("this is an address; only a local path is possible here")
-        }
+        Some(Some(_)) => Err("this is an address; only a local path is possible here"),
         _ => Ok(path),
     }
 }
@@ -67,9 +65,7 @@ pub(crate) fn check_name(uri: &str) -> zaro::Result<()> {
     }
     let instead = match ending.to_ascii_lowercase().as_str() {
         "json" | "parq" | "parquet" => "; zaro ref convert writes references",
-        "tif" | "tiff" | "png" => {
-            "; zaro image render writes pictures, zaro read -o the values of an array"
-        }
+        "tif" | "tiff" | "png" => "; zaro image render writes pictures, zaro read -o the values of an array",
         "npy" | "csv" => "; zaro read -o writes the values of an array",
         _ => "",
     };

@@ -192,7 +192,10 @@ impl Read {
             Format::Json => Box::new(JsonLists::new(self.cf)),
             Format::Npy => {
                 if table::loses_its_type(&reading.data_type()) {
-                    common.warn(&format!("numpy has no type {}; its bytes are written as type V", meta.data_type));
+                    common.warn(&format!(
+                        "numpy has no type {}; its bytes are written as type V",
+                        meta.data_type
+                    ));
                 }
                 Box::<Npy>::default()
             }
@@ -473,8 +476,7 @@ impl ReadJob<'_> {
         }
         let watch = self.watch(1).map_err(|e| placed(e, self.array))?;
         if self.complete && view != *whole {
-            self.common
-                .warn("--complete checks only chunks that are read, here those of the corners shown");
+            self.common.warn("--complete checks only chunks that are read, here those of the corners shown");
         }
         let mut lost = self.lost();
         let block = self.read(&view, &watch, &mut lost).await?;

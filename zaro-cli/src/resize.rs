@@ -133,8 +133,9 @@ fn changed(array: &Array, old: &[u64], changes: &[(String, Change)]) -> Result<V
             Change::Grow(by) => n.checked_add(*by),
             Change::Shrink(by) => n.checked_sub(*by),
         };
-        *n = new
-            .ok_or_else(|| Error::usage(format!("dimension {name:?} has {n} positions and cannot shrink that much")))?;
+        *n = new.ok_or_else(|| {
+            Error::usage(format!("dimension {name:?} has {n} positions and cannot shrink that much"))
+        })?;
     }
     Ok(shape)
 }

@@ -43,9 +43,7 @@ impl Storage {
 fn list(sizes: &Sizes) -> Result<Vec<u64>> {
     match sizes {
         Sizes::List(list) => Ok(list.clone()),
-        Sizes::Named(_) => {
-            Err(Error::usage("for an image, give one length per axis, such as 1,512,512"))
-        }
+        Sizes::Named(_) => Err(Error::usage("for an image, give one length per axis, such as 1,512,512")),
     }
 }
 
@@ -58,8 +56,9 @@ pub(crate) fn lengths(sizes: &Sizes, names: &[Option<String>], old: Vec<u64>) ->
     let mut out = old;
     for (name, length) in named {
         let place = names.iter().position(|n| n.as_ref() == Some(name)).and_then(|d| out.get_mut(d));
-        *place.ok_or_else(|| Error::usage(format!("there is no dimension {name:?}; name them with --dims")))? =
-            *length;
+        *place.ok_or_else(|| {
+            Error::usage(format!("there is no dimension {name:?}; name them with --dims"))
+        })? = *length;
     }
     Ok(out)
 }

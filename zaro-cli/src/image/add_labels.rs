@@ -112,8 +112,7 @@ impl AddLabels {
         if local.is_file() && !["zip", "ozx", "json"].contains(&ending.as_str()) {
             let options = ImageSourceOptions::default().with_axes(self.axes.clone()).with_indexes(true);
             let mut all = open_sources(&[local.to_owned()], &options)?;
-            let first =
-                all.drain(..).next().ok_or_else(|| Error::invalid("the file contains no image"))?;
+            let first = all.drain(..).next().ok_or_else(|| Error::invalid("the file contains no image"))?;
             for warning in &first.warnings {
                 common.warn(warning);
             }

@@ -158,7 +158,9 @@ impl Convert {
         if let Some(n) = self.series {
             let there = sources.len();
             if n >= there {
-                return Err(Error::usage(format!("there is no image {n}: the file has {there}, counted from 0")));
+                return Err(Error::usage(format!(
+                    "there is no image {n}: the file has {there}, counted from 0"
+                )));
             }
             sources = sources.into_iter().skip(n).take(1).collect();
         }

@@ -60,8 +60,7 @@ impl Gc {
             // Another file in its place stays.
             Some(path) if path.metadata().is_ok_and(|m| m.is_file() && m.len() > 0) => {
                 listed(path).map_err(|e| {
-                    let what =
-                        "the file exists and is not a list of object versions; it was left unchanged";
+                    let what = "the file exists and is not a list of object versions; it was left unchanged";
                     Error::conflict(what).with_store(path.display()).with_source(e)
                 })?;
                 None

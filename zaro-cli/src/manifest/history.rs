@@ -54,7 +54,9 @@ impl History {
             let at = Time::parse(&at).map_err(|e| Error::usage(e.message().to_owned()))?;
             let document = document_at(&zarr, at, ManifestOptions::default()).await?;
             let Some(document) = document else {
-                return Err(Error::not_found(format!("the Zarr had no objects yet at {at}")).with_store(&zarr));
+                return Err(
+                    Error::not_found(format!("the Zarr had no objects yet at {at}")).with_store(&zarr)
+                );
             };
             let (checksum, statistics) = (document.checksum, document.statistics.clone());
             if let Some(path) = &self.output {

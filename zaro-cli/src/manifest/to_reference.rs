@@ -60,13 +60,16 @@ impl ToReference {
             let target = zaro::open::open_store_for_writing(folder, &options.store).await?;
             let found = target.list("").await?;
             if !found.objects.is_empty() || !found.prefixes.is_empty() {
-                return Err(Error::conflict("the folder is not empty; it was left unchanged").with_store(target));
+                return Err(
+                    Error::conflict("the folder is not empty; it was left unchanged").with_store(target)
+                );
             }
             let done =
                 write_parquet_references(&manifest, &self.base, &source, target.clone(), RECORD_SIZE).await?;
             if done.left_out > 0 {
                 let examples = done.examples.join(", ");
-                common.warn(&format!("{} keys cannot be stored in Parquet, such as {examples}", done.left_out));
+                common
+                    .warn(&format!("{} keys cannot be stored in Parquet, such as {examples}", done.left_out));
             }
             return target.finish().await;
         }

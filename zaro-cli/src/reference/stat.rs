@@ -110,7 +110,8 @@ fn table(stat: &Counted, paint: Paint) -> String {
     if stat.strays > 0 {
         let names: Vec<String> = stat.stray_keys.iter().map(|k| plain(k).into_owned()).collect();
         let more = if stat.strays > 5 { ", …" } else { "" };
-        let told = format!("{} outside any array's grid: {}{more}", plural(stat.strays, "key"), names.join(", "));
+        let told =
+            format!("{} outside any array's grid: {}{more}", plural(stat.strays, "key"), names.join(", "));
         out.push_str(&format!("{}\n", paint.yellow(&told)));
     }
     out

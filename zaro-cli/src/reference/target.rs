@@ -62,7 +62,9 @@ impl Making {
     /// The form of the new reference store, from the option or the name `uri`.
     fn form(&self, uri: &str) -> Result<ReferenceForm> {
         self.form.or_else(|| ReferenceForm::of_name(uri)).ok_or_else(|| {
-            Error::usage(format!("cannot tell the form from the name {uri:?}; add --form json or --form parquet"))
+            Error::usage(format!(
+                "cannot tell the form from the name {uri:?}; add --form json or --form parquet"
+            ))
         })
     }
 
@@ -131,8 +133,9 @@ impl Making {
                 Ok(done)
             }
             (ReferenceForm::Json, None) => {
-                let (folder, name) =
-                    uri.rsplit_once('/').ok_or_else(|| Error::usage(format!("{uri:?} has no object name")))?;
+                let (folder, name) = uri
+                    .rsplit_once('/')
+                    .ok_or_else(|| Error::usage(format!("{uri:?} has no object name")))?;
                 writing.json_object(&common.open_folder(folder).await?, name, uri).await
             }
             (ReferenceForm::Parquet, Some(path)) => writing.parquet_folder(&path).await,

@@ -191,7 +191,9 @@ impl Chain {
                     return Err(invalid!("the codec {name:?} stands after the bytes are made"));
                 }
                 Codec::Bytes(_) if to_bytes.is_none() => {
-                    return Err(invalid!("the codec {name:?} works on bytes, but precedes the array-to-bytes codec"));
+                    return Err(invalid!(
+                        "the codec {name:?} works on bytes, but precedes the array-to-bytes codec"
+                    ));
                 }
                 Codec::Array(codec) => {
                     let next = codec.encoded(here).map_err(place)?;
@@ -219,9 +221,7 @@ impl Chain {
             }
         }
         let Some(to_bytes) = to_bytes else {
-            return Err(
-                Error::invalid("there is no array-to-bytes codec").with_field("codecs")
-            );
+            return Err(Error::invalid("there is no array-to-bytes codec").with_field("codecs"));
         };
         if order.as_ref().is_some_and(|o| o.iter().enumerate().all(|(i, d)| i == *d)) {
             order = None;

@@ -149,7 +149,8 @@ impl ArrayToBytes for N5Default {
         let mut out = vec![0, 0];
         out.extend_from_slice(&rank.to_be_bytes());
         for extent in &decoded.shape {
-            let extent = u32::try_from(*extent).map_err(|_| Error::invalid("the chunk is too large for N5"))?;
+            let extent =
+                u32::try_from(*extent).map_err(|_| Error::invalid("the chunk is too large for N5"))?;
             out.extend_from_slice(&extent.to_be_bytes());
         }
         let turned = self.transpose.encoded(decoded)?;

@@ -50,7 +50,11 @@ impl BytesToBytes for RecordMember {
 
     fn decode(&self, bytes: &[u8], size: OutputSize) -> Result<Vec<u8>> {
         if !bytes.len().is_multiple_of(self.record) {
-            return Err(invalid!("{} bytes are not a multiple of the record size {}", bytes.len(), self.record));
+            return Err(invalid!(
+                "{} bytes are not a multiple of the record size {}",
+                bytes.len(),
+                self.record
+            ));
         }
         size.check(bytes.len() / self.record * self.width)?;
         let of =

@@ -80,7 +80,8 @@ impl HashCache {
                     Some(HEAD) => known.extend(lines.filter_map(line)),
                     None => {}
                     Some(_) => {
-                        let message = format!("{} is not a digest cache; it was left unchanged", path.display());
+                        let message =
+                            format!("{} is not a digest cache; it was left unchanged", path.display());
                         return Err(Error::usage(message));
                     }
                 }

@@ -61,9 +61,8 @@ impl Manifest {
     /// The digests of all directories. The entries must have sizes and `ETag`s.
     pub fn digests(&self) -> Result<Digests> {
         if !self.fields.tell_content() {
-            return Err(
-                Error::invalid("cannot compute a checksum: the manifest has no sizes and ETags").with_field("fields")
-            );
+            return Err(Error::invalid("cannot compute a checksum: the manifest has no sizes and ETags")
+                .with_field("fields"));
         }
         let mut out: Vec<Digest> = Vec::with_capacity(self.dirs.len());
         let mut json = Vec::new();

@@ -63,9 +63,7 @@ impl FromStr for Digest {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        Self::parse(text).ok_or_else(|| {
-            invalid!("{text:?} is not a Zarr checksum, such as {}", Self::EMPTY)
-        })
+        Self::parse(text).ok_or_else(|| invalid!("{text:?} is not a Zarr checksum, such as {}", Self::EMPTY))
     }
 }
 

@@ -67,8 +67,7 @@ pub async fn versions(store: &SharedStore, id: Option<&str>) -> Result<Vec<Liste
     let e = match id {
         Some(id) => Error::not_found(format!("there is no manifest of {id}")),
         None if store.list("").await?.prefixes.iter().any(|p| p == place::FOLDER) => {
-            Error::not_found("there are manifests of several Zarrs here")
-                .with_hint("zarr", "selects one")
+            Error::not_found("there are manifests of several Zarrs here").with_hint("zarr", "selects one")
         }
         None => Error::not_found("there is no manifest here"),
     };

@@ -154,9 +154,11 @@ fn is_left_out(name: &str) -> bool {
 const UNFINISHED: [&str; 4] = [JOURNAL, DELETING, REPLACEMENT, WRITING];
 
 fn unfinished(key: &str, root: &Path) -> Error {
-    Error::conflict("an unfinished operation of zaro is here, so this Zarr is incomplete; finish or wait for it first")
-        .with_key(key)
-        .with_store(root.display())
+    Error::conflict(
+        "an unfinished operation of zaro is here, so this Zarr is incomplete; finish or wait for it first",
+    )
+    .with_key(key)
+    .with_store(root.display())
 }
 
 /// The result of hashing a file.
@@ -385,8 +387,7 @@ impl<'a> HashJob<'a> {
             self.remember(key, stamp, digest);
             return Ok(FileOutcome::Done(size, Some(digest), modified));
         }
-        let changed =
-            || Error::io("the file was changed while it was read; retry when nothing writes to it");
+        let changed = || Error::io("the file was changed while it was read; retry when nothing writes to it");
         let same = |file: &File| match file.metadata() {
             Ok(now) if Stamp::of(&now, hashing) == stamp => Ok(()),
             Ok(_) => Err(changed()),

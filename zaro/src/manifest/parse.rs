@@ -241,8 +241,7 @@ impl<'r> ManifestParser<'r> {
     }
 
     fn count_fault(&self, order: &FieldOrder) -> Error {
-        self.scanner
-            .fault(format_args!("an entry must have {} values, one per field", order.fields.len()))
+        self.scanner.fault(format_args!("an entry must have {} values, one per field", order.fields.len()))
     }
 
     fn value(&mut self, field: EntryField, found: &mut ParsedEntry) -> Result<()> {
@@ -348,7 +347,9 @@ fn read_order(value: &Json) -> Result<FieldOrder> {
 
 fn read_statistics(value: &Json) -> Result<Statistics> {
     let Some(members) = value.members() else {
-        return Err(Error::invalid("not a manifest: the statistics are not an object").with_field("statistics"));
+        return Err(
+            Error::invalid("not a manifest: the statistics are not an object").with_field("statistics")
+        );
     };
     let mut out = Statistics::default();
     for (name, value) in members {

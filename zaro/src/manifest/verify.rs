@@ -62,9 +62,7 @@ pub fn document(m: &Manifest, name: Option<&Digest>) -> Result<(Digest, Vec<Mani
                 let message = format!("it states {said} {word}, but there are {}", true_.unwrap_or(0));
                 out.push(ManifestFinding::new(rule, message));
             }
-            None => {
-                out.push(ManifestFinding::new(rule, format!("it does not state the number of {word}")))
-            }
+            None => out.push(ManifestFinding::new(rule, format!("it does not state the number of {word}"))),
         }
     }
     // A deletion is a change as well, so the time may be later than that of any entry.
@@ -122,9 +120,7 @@ pub fn folder(
             Some(wanted) if wanted == found => {}
             Some(wanted) => {
                 let hint = match wanted {
-                    ETag::Parts(..) => {
-                        "; its upload may have used another part size than the archive"
-                    }
+                    ETag::Parts(..) => "; its upload may have used another part size than the archive",
                     ETag::Md5(_) => "",
                 };
                 let message = format!("the digest is {found} instead of {wanted}{hint}");

@@ -187,7 +187,9 @@ fn plain(text: &str, names: bool) -> Result<(DataType, Option<Endian>)> {
         ("c", 8) => DataType::Complex(Float::F32),
         ("c", 16) => DataType::Complex(Float::F64),
         ("f", 12 | 16) | ("c", 24 | 32) => {
-            return Err(unsupported!("{text:?}: long double is not supported, since its format depends on the machine"));
+            return Err(unsupported!(
+                "{text:?}: long double is not supported, since its format depends on the machine"
+            ));
         }
         ("S" | "U" | "V", 0) => return Err(unsupported!("{text:?}: elements of no bytes are not supported")),
         ("S" | "U" | "V", n) if n > MAX_ELEMENT => return Err(bad()),

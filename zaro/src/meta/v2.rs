@@ -251,8 +251,9 @@ fn object_type(steps: &[CodecMeta]) -> Result<DataType> {
                 None => Err(Error::unsupported("lists of objects are not supported").with_field("filters")),
             }
         }
-        "pickle" => Err(Error::unsupported("pickles can run arbitrary code and are never read")
-            .with_field("filters")),
+        "pickle" => {
+            Err(Error::unsupported("pickles can run arbitrary code and are never read").with_field("filters"))
+        }
         other @ ("fill_hdf_strings" | "FITSVarBintable") => {
             Err(unsupported!("kerchunk's codec {other:?} is not supported").with_field("filters"))
         }

@@ -388,7 +388,9 @@ pub fn data_type(value: &Json, field: &str, f: &mut Findings) -> Result<(DataTyp
             .and_then(Json::as_u64)
             .ok_or_else(|| fault(format!("{} needs an integer \"length_bytes\"", e.name)))?;
         match usize::try_from(n / unit) {
-            Ok(0) if n == 0 => Err(Error::unsupported("elements of no bytes are not supported").with_field(field)),
+            Ok(0) if n == 0 => {
+                Err(Error::unsupported("elements of no bytes are not supported").with_field(field))
+            }
             Ok(len) if n % unit == 0 && n <= num::u64_of(MAX_ELEMENT) => Ok(len),
             _ => Err(fault(format!("\"length_bytes\" cannot be {n} for {}", e.name))),
         }

@@ -11,7 +11,8 @@ use crate::store::{Direct, DirectObject, ObjectMeta};
 impl Direct for ReferenceStore {
     fn open(&self, key: &str) -> Result<Option<Box<dyn DirectObject>>> {
         // The map is in memory and the targets are files: neither has anything to wait for.
-        let waits = || Error::io("the target of the reference is not a local file").with_key(key).with_store(self);
+        let waits =
+            || Error::io("the target of the reference is not a local file").with_key(key).with_store(self);
         let found = self.map().locate(key).now_or_never().ok_or_else(waits)?;
         let remote = match found.map_err(|e| e.with_key(key).with_store(self))? {
             None => return Ok(None),

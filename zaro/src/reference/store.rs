@@ -152,9 +152,8 @@ fn asked<'a>(remote: &'a Remote, options: GetOptions<'a>) -> Result<GetOptions<'
         (Some(Span { offset, length }), None) => Some(ByteRange::span(offset, length)),
         (Some(Span { offset, length }), Some(range)) => {
             let (start, wanted) = range.resolve(length)?;
-            let from = offset
-                .checked_add(start)
-                .ok_or_else(|| Error::invalid("the end of the range overflows"))?;
+            let from =
+                offset.checked_add(start).ok_or_else(|| Error::invalid("the end of the range overflows"))?;
             Some(ByteRange::span(from, wanted))
         }
     };

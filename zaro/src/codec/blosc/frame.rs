@@ -56,9 +56,8 @@ impl<'a> BloscFrame<'a> {
         }
         let number = |at| number(header, at).ok_or_else(|| damaged("a length is negative"));
         let (length, block, total) = (number(4)?, number(8)?, number(12)?);
-        let bytes = bytes
-            .get(..total)
-            .ok_or_else(|| damaged(format!("it has {} bytes of {total}", bytes.len())))?;
+        let bytes =
+            bytes.get(..total).ok_or_else(|| damaged(format!("it has {} bytes of {total}", bytes.len())))?;
         // 3 to 5 are blosc 2's numbers, which it also gives to frames that blosc 1 would understand.
         if !(1..=5).contains(&version) {
             return Err(damaged(format!("unknown format version {version}")));

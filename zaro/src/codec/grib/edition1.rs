@@ -36,7 +36,9 @@ fn ibm(bytes: [u8; 4]) -> f64 {
 /// The number of points of a grid, by its rows and columns.
 fn points(grid: &[u8]) -> Result<usize> {
     match u16_at(grid, 6).zip(u16_at(grid, 8)).ok_or_else(cut)? {
-        (u16::MAX, _) | (_, u16::MAX) => Err(Error::unsupported("GRIB 1 grids with rows of different lengths")),
+        (u16::MAX, _) | (_, u16::MAX) => {
+            Err(Error::unsupported("GRIB 1 grids with rows of different lengths are not supported"))
+        }
         (columns, rows) => Ok(usize::from(columns).saturating_mul(rows.into())),
     }
 }
@@ -49,7 +51,9 @@ pub(super) fn values(message: &[u8], n: usize, missing: f64) -> Result<Vec<f64>>
     let product = section(&mut rest)?;
     let (flags, decimal) = u8_at(product, 7).zip(i16_at(product, 26)).ok_or_else(cut)?;
     if flags & 0x80 == 0 {
-        return Err(Error::unsupported("GRIB 1 messages without a description of their grid are not supported"));
+        return Err(Error::unsupported(
+            "GRIB 1 messages without a description of their grid are not supported",
+        ));
     }
     let grid = section(&mut rest)?;
     if u8_at(grid, 5).is_some_and(|kind| matches!(kind, 50 | 60 | 70 | 80)) {
@@ -70,7 +74,9 @@ pub(super) fn values(message: &[u8], n: usize, missing: f64) -> Result<Vec<f64>>
     let read = || Some((u8_at(data, 3)?, i16_at(data, 4)?, ibm(octets(data, 6)?), u8_at(data, 10)?));
     let (flags, binary, reference, bits) = read().ok_or_else(cut)?;
     if flags & 0xd0 != 0 {
-        return Err(Error::unsupported("GRIB 1 packings other than simple packing of a grid are not supported"));
+        return Err(Error::unsupported(
+            "GRIB 1 packings other than simple packing of a grid are not supported",
+        ));
     }
     let scale = PackScale::new(reference, binary, decimal, bits.into());
     let numbers = data.get(11..).unwrap_or_default();

@@ -63,7 +63,10 @@ pub(super) fn places(field: &GribField<'_>, axis: GeoAxis, n: usize) -> Result<V
     }
     if on_map {
         if grid.scanning & 0xf0 != 0x40 {
-            return Err(unsupported!("coordinates on a map in scanning mode {:#x} are not supported", grid.scanning));
+            return Err(unsupported!(
+                "coordinates on a map in scanning mode {:#x} are not supported",
+                grid.scanning
+            ));
         }
         return project::places(&grid.map()?, grid.counts, axis);
     }

@@ -158,7 +158,9 @@ impl BytesToBytes for Grib {
 
     fn decode(&self, bytes: &[u8], size: OutputSize) -> Result<Vec<u8>> {
         let OutputSize::Exact(length) = size else {
-            return Err(Error::unsupported("a GRIB message below another codec of unknown size is not supported"));
+            return Err(Error::unsupported(
+                "a GRIB message below another codec of unknown size is not supported",
+            ));
         };
         let width = self.data_type.size().max(1);
         if !length.is_multiple_of(width) {

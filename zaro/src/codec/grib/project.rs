@@ -108,7 +108,9 @@ pub(super) fn places(map: &GeoMap, [columns, rows]: [usize; 2], axis: GeoAxis) -
             }
         }
         (MapProjection::Stereographic, Earth::Oblate(..)) => {
-            return Err(Error::unsupported("coordinates on a polar stereographic map of an oblate earth"));
+            return Err(Error::unsupported(
+                "coordinates on a polar stereographic map of an oblate earth are not supported",
+            ));
         }
         (MapProjection::Lambert, Earth::Sphere(radius)) => {
             let map = RoundLambert::new(map, radius)?;
@@ -224,7 +226,11 @@ impl Stereographic {
 
 /// How quickly meridians meet on a cone, which must not be a cylinder.
 fn cone(n: f64) -> Result<f64> {
-    if n.is_finite() && n != 0.0 { Ok(n) } else { Err(Error::invalid("the Lambert projection has no valid cone")) }
+    if n.is_finite() && n != 0.0 {
+        Ok(n)
+    } else {
+        Err(Error::invalid("the Lambert projection has no valid cone"))
+    }
 }
 
 /// A cone that touches or cuts a sphere.

@@ -77,12 +77,13 @@ impl Journal {
                 match first.strip_prefix(HEAD) {
                     _ if first == head => {}
                     Some(other) => {
-                        return refused(format!("the journal belongs to {other}; use another file for this bucket"));
+                        return refused(format!(
+                            "the journal belongs to {other}; use another file for this bucket"
+                        ));
                     }
                     None => {
                         return refused(
-                            "the file exists and is not a backfill journal; it was left unchanged"
-                                .into(),
+                            "the file exists and is not a backfill journal; it was left unchanged".into(),
                         );
                     }
                 }

@@ -233,8 +233,11 @@ fn push(
     mut take: impl FnMut(&str, &EntryRef<'_>) -> Result<()>,
 ) -> Result<()> {
     let Some(path) = zarr.path_of(version) else {
-        return Err(Error::io(format!("the server listed {:?}, which is outside the requested prefix", version.key))
-            .with_store(zarr));
+        return Err(Error::io(format!(
+            "the server listed {:?}, which is outside the requested prefix",
+            version.key
+        ))
+        .with_store(zarr));
     };
     if version.etag.is_empty() {
         return Err(Error::invalid("the object has no ETag").with_key(&version.key).with_store(zarr));

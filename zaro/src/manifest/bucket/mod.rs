@@ -56,7 +56,9 @@ impl BucketZarr {
         let path = path.trim_matches('/');
         let (above, id) = path.rsplit_once('/').unwrap_or(("", path));
         if id.is_empty() {
-            return Err(Error::usage("the address names only a bucket; add the path of the Zarr").with_store(&bucket));
+            return Err(
+                Error::usage("the address names only a bucket; add the path of the Zarr").with_store(&bucket)
+            );
         }
         let base = match above.rsplit_once('/') {
             Some((base, "zarr")) => Some(format!("{base}/")),

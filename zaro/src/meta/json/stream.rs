@@ -194,8 +194,7 @@ impl<'a> Cursor<'a> {
 impl Text<'_> {
     /// The text with escapes resolved, if it is valid UTF-8.
     pub(crate) fn decode(&self) -> Result<Cow<'_, str>> {
-        let raw =
-            std::str::from_utf8(self.raw).map_err(|_| Error::invalid("a string is not valid UTF-8"))?;
+        let raw = std::str::from_utf8(self.raw).map_err(|_| Error::invalid("a string is not valid UTF-8"))?;
         if !self.escaped {
             return Ok(raw.into());
         }

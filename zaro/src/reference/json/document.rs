@@ -293,8 +293,8 @@ impl TableBuilder {
             for (name, value) in members.iter().filter(|(n, _)| overrides.iter().all(|(o, _)| o != n)) {
                 let text =
                     value.as_str().map(str::to_owned).or_else(|| value.number_text().map(str::to_owned));
-                let text =
-                    text.ok_or_else(|| invalid!("template {name:?} must be a string").with_field("templates"))?;
+                let text = text
+                    .ok_or_else(|| invalid!("template {name:?} must be a string").with_field("templates"))?;
                 templates.add(name, &text).map_err(|e| e.with_field("templates"))?;
             }
         }
@@ -357,7 +357,10 @@ impl TableBuilder {
                 Err(e) => {
                     // Under its own text, which no address that was made right can have.
                     let id = urls.add(format!("\0{text}").as_bytes())?;
-                    failed.push((id, format!("the template of address {text:?} cannot be expanded: {}", e.message())));
+                    failed.push((
+                        id,
+                        format!("the template of address {text:?} cannot be expanded: {}", e.message()),
+                    ));
                     numbers.push(id);
                 }
             }
@@ -413,7 +416,8 @@ fn check_version(text: &[u8]) -> Result<()> {
         b"1" => Ok(()),
         other => {
             let said = String::from_utf8_lossy(other);
-            let what = format!("unknown version {said} of references; only version 1, or no version, is supported");
+            let what =
+                format!("unknown version {said} of references; only version 1, or no version, is supported");
             let number = other.iter().all(u8::is_ascii_digit);
             let error = if number && other != b"0" { Error::unsupported(what) } else { Error::invalid(what) };
             Err(error.with_field("version"))

@@ -25,7 +25,7 @@ pub(super) struct Metadata {
     /// The layouts of the arrays.
     pub(super) layouts: Vec<Arc<RowLayout>>,
     /// Positions in `layouts` by path, or why the chunks of an array cannot be found.
-     by_path: BTreeMap<String, Result<usize, String>>,
+    by_path: BTreeMap<String, Result<usize, String>>,
     /// Whether documents of V3 are among them.
     v3: bool,
 }

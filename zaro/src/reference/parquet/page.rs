@@ -208,7 +208,8 @@ impl<'a> ColumnWalk<'a> {
             }
             let (header, length) = self.header(at).await?;
             let body = at.saturating_add(length);
-            let next = body.checked_add(header.packed).ok_or_else(|| self.damaged("has a page that is too long"))?;
+            let next =
+                body.checked_add(header.packed).ok_or_else(|| self.damaged("has a page that is too long"))?;
             if header.kind == DICTIONARY {
                 if cells.is_some() {
                     return Err(self.damaged("has two dictionaries"));

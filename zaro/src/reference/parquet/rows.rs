@@ -94,7 +94,9 @@ impl Rows {
             let to = end.min(group.first.saturating_add(group.rows));
             let (start, stop) = (usize_of(from - block.first)?, usize_of(to - block.first)?);
             for chunk in &group.chunks {
-                let first = fetched.next().ok_or_else(|| Error::io("the store returned fewer ranges than requested"))?;
+                let first = fetched
+                    .next()
+                    .ok_or_else(|| Error::io("the store returned fewer ranges than requested"))?;
                 let Some((_, cells, heap)) = columns.iter_mut().find(|(role, ..)| *role == chunk.role) else {
                     continue;
                 };
@@ -173,7 +175,9 @@ fn inline(raw: Bytes) -> Result<Bytes> {
         Some(text) => {
             let text: Vec<u8> = text.iter().copied().filter(|b| !b.is_ascii_whitespace()).collect();
             let decoded = ENGINE.decode(&text);
-            Ok(decoded.map_err(|e| Error::invalid("the raw bytes are not valid base64").with_source(e))?.into())
+            Ok(decoded
+                .map_err(|e| Error::invalid("the raw bytes are not valid base64").with_source(e))?
+                .into())
         }
     }
 }
