@@ -89,7 +89,7 @@ impl Remote {
         Self { url: url.into(), span, pin: None, near: None }
     }
 
-    /// The location as an error's origin.
+    /// Its address, byte range and version.
     #[must_use]
     pub fn origin(&self) -> Origin {
         Origin {
@@ -173,7 +173,7 @@ pub trait Targets: Debug + Send + Sync + 'static {
 /// An object of a store.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// The store, with retries and limits; shared by addresses that can share one.
+    /// The store, wrapped as all remote stores are; shared by addresses that can share one.
     pub store: SharedStore,
     /// The key in it.
     pub key: String,

@@ -2,7 +2,7 @@
 //!
 //! A message is `GRIB`, its edition and length, then sections that each begin with their own length and number, then
 //! `7777`. Sections 3 to 7 make a field: grid, product, packing, bitmap, data. A message may go on with more fields,
-//! by a section 2, 3 or 4; like eccodes, we read the first.
+//! by a section 2, 3 or 4; like eccodes, only the first is read.
 
 use super::bits::{octets, u8_at, u16_at, u32_at};
 use crate::error::{Error, Result, invalid, unsupported};
