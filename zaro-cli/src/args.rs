@@ -1,4 +1,4 @@
-//! Options that every command shares, and how a Zarr is opened with them.
+//! Options shared by every command, and how a Zarr is opened with them.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use crate::number;
 use crate::paint::{Color, Paint, plain};
 use crate::path::check_name;
 
-/// Whether bare `NaN`s in JSON were told of already, or need not be: once is enough, of hundreds of nodes.
+/// Set once bare `NaN`s in JSON were reported, or need not be: one warning is enough for hundreds of nodes.
 static BARE_NUMBERS: AtomicBool = AtomicBool::new(false);
 
-/// The heading of options that say how a store is reached.
+/// Help heading of the options for accessing a store.
 pub(crate) const STORE_OPTIONS: &str = "Store options";
 
-/// Those of them that are for stores which are only read.
+/// The store options that apply only to reading.
 pub(crate) const OF_READING: [&str; 8] =
     ["root", "reference_target", "template", "allow_local", "branch", "tag", "snapshot", "objects"];
 
@@ -66,7 +66,7 @@ pub(crate) struct Common {
     /// Base of relative addresses in a reference store [default: its own directory]
     #[arg(long, global = true, value_name = "URI", help_heading = STORE_OPTIONS)]
     root: Option<String>,
-    /// Target of references that name none
+    /// Target of references that do not name one
     #[arg(
         id = "reference_target",
         long = "target",
@@ -142,8 +142,7 @@ impl Common {
         store.anonymous = self.anonymous;
         if let Some(region) = self.region.as_ref().filter(|r| r.contains([',', ':'])) {
             return Err(Error::usage(format!(
-                "--region {region}: this is no region of a bucket; a part of an array is said with --select, of an image \
-                 with --crop"
+                "--region {region}: not an AWS region; use --select for a part of an array, --crop of an image"
             )));
         }
         store.region.clone_from(&self.region);
@@ -165,7 +164,7 @@ impl Common {
         Ok(store)
     }
 
-    /// How to reach what an address names, be it a store or something that leads to others.
+    /// Options for opening an address, be it a store or a reference to other stores.
     pub(crate) fn source_options(&self) -> Result<SourceOptions> {
         let mut source = SourceOptions::from(self.store_options()?);
         for template in &self.template {
@@ -181,8 +180,8 @@ impl Common {
         Ok(source)
     }
 
-    /// The options given here that say how the store is reached and read, as words of a command line; `None` if
-    /// headers are among them, which may hold a secret.
+    /// The store and reading options given here, as command-line arguments; `None` if they include headers, which may
+    /// hold a secret.
     pub(crate) fn reached_by(&self) -> Option<Vec<String>> {
         if !self.header.is_empty() || self.option.iter().any(|o| o.contains(":header=")) {
             return None;
@@ -215,7 +214,7 @@ impl Common {
         Some(flags.chain(values.chain(lists).map(|(name, value)| format!("{name}={value}"))).collect())
     }
 
-    /// How to read what is there.
+    /// Options for opening a Zarr.
     fn open_options(&self) -> Result<OpenOptions> {
         Ok(OpenOptions::default()
             .with_mode(if self.strict { Mode::Strict } else { Mode::Tolerant })
@@ -224,13 +223,13 @@ impl Common {
             .with_store(self.store_options()?))
     }
 
-    /// The version asked for.
+    /// The Zarr format asked for.
     pub(crate) fn format(&self) -> Option<Format> {
         self.zarr_format.map(|n| if n == 2 { Format::V2 } else { Format::V3 })
     }
 
-    /// The store that holds the node, to be written to, and the node's path in it. The store need not exist. With
-    /// `durable`, what is written is on the disk when it counts as written.
+    /// Opens the store that holds the node for writing, and gives the node's path in it. The store need not exist. With
+    /// `durable`, a write returns only once it is on disk.
     pub(crate) async fn open_for_writing(&self, at: &Target, durable: bool) -> Result<(SharedStore, String)> {
         let mut options = self.store_options()?;
         options.durable = durable;
@@ -241,13 +240,13 @@ impl Common {
         Ok((store, path))
     }
 
-    /// The Zarr in a store that is written to. Its nodes' own documents are read: they are what is changed.
+    /// The Zarr in a store that is written to, read from the nodes' own documents: they are what is changed.
     pub(crate) async fn zarr_in(&self, store: &SharedStore) -> Result<Zarr> {
         let options = self.open_options()?.with_use_consolidated(false);
         Zarr::from_store(store.clone(), options).await
     }
 
-    /// Opens the Zarr at `uri`, whatever its version: the one asked for is that of a copy.
+    /// Opens the Zarr at `uri`, whatever its version: the version asked for is that of the copy.
     pub(crate) async fn open_any(&self, uri: &str) -> Result<Zarr> {
         self.open_with(uri, &self.open_options()?.with_format(None)).await
     }
@@ -267,13 +266,13 @@ impl Common {
         self.open_with(uri, &self.open_options()?).await
     }
 
-    /// Opens the Zarr at `uri` with its metadata read tolerantly from their own documents, for `validate`.
+    /// Opens the Zarr at `uri` tolerantly and without consolidated metadata, for `validate`.
     pub(crate) async fn open_direct(&self, uri: &str) -> Result<Zarr> {
         let options = self.open_options()?.with_mode(Mode::Tolerant).with_use_consolidated(false);
         open_with(uri, &self.source_options()?, &options).await
     }
 
-    /// The reference store at `uri`, and the Zarr that it is, read from its nodes' own documents.
+    /// Opens the reference store at `uri`, and the Zarr in it without consolidated metadata.
     pub(crate) async fn open_references(&self, uri: &str) -> Result<(ReferenceStore, Zarr)> {
         let options = self.open_options()?.with_mode(Mode::Tolerant).with_use_consolidated(false);
         let store = zaro::open::open_references(uri, self.source_options()?).await?;
@@ -281,30 +280,30 @@ impl Common {
         Ok((store, zarr))
     }
 
-    /// Whether it was said what relative addresses are relative to.
+    /// Whether a base of relative addresses was given.
     pub(crate) fn has_root(&self) -> bool {
         self.root.is_some()
     }
 
-    /// The folder or bucket `uri` as a store that is written to, whatever lies around it.
+    /// Opens the folder or bucket `uri` as a store for writing, whatever surrounds it.
     pub(crate) async fn open_folder(&self, uri: &str) -> Result<SharedStore> {
         zaro::open::open_store_for_writing(uri, &self.store_options()?).await
     }
 
-    /// Makes what everything shares that is opened: half of the memory, the decoding threads, and `runtime`. Has to come
-    /// before anything is opened.
+    /// Sets the shared context: half of the memory, the decoding threads, and `runtime`. Must be called before anything
+    /// is opened.
     pub(crate) fn share_context(&self, runtime: tokio::runtime::Handle) {
         let mut options = ContextOptions::default().with_memory(self.memory / 2).with_runtime(runtime);
         options.threads = self.threads.map(Into::into);
         Context::new(options).share();
     }
 
-    /// The same with all of the memory, for operations that keep to it as a whole.
+    /// The shared context with all of the memory, for operations that keep to the whole budget.
     pub(crate) fn context(&self) -> Context {
         Context::shared().with_memory(self.memory)
     }
 
-    /// Tells of deviations that were read over.
+    /// Warns of deviations that were tolerated.
     pub(crate) fn warn_findings(&self, findings: &[Finding]) {
         for finding in findings {
             let bare = finding.rule == "json" && finding.message.starts_with("bare ");
@@ -315,24 +314,24 @@ impl Common {
         }
     }
 
-    /// Tells which of two versions is read, where a node has both.
+    /// Warns which version is read, where a node has both.
     pub(crate) async fn warn_both(&self, zarr: &Zarr, path: &str, format: Format) -> Result<()> {
         if zarr.has_both_versions(path, format).await? {
             let node = shown(path);
             self.warn(&format!(
-                "{node}: there are documents of V3 and of V2; V3's are read (--zarr-format 2 reads the others) \
+                "{node}: there are both V3 and V2 documents; reading V3 (use --zarr-format 2 to read V2) \
                  [both-versions]"
             ));
         }
         Ok(())
     }
 
-    /// Fails if a listing had to leave out damaged nodes, after saying so of all but the last.
+    /// Fails if a listing had to skip damaged nodes: the last one as the error, the others as warnings.
     pub(crate) fn fail_on_damaged(&self, zarr: &Zarr) -> Result<()> {
         let mut damaged = zarr.take_damaged();
         let last = damaged.pop();
         for e in damaged {
-            self.warn(&format!("left out: {e}"));
+            self.warn(&format!("skipped: {e}"));
         }
         last.map_or(Ok(()), Err)
     }
@@ -348,7 +347,7 @@ impl Common {
         );
     }
 
-    /// Says on standard error what was done.
+    /// Prints a message on standard error.
     pub(crate) fn say(&self, message: &str) {
         let _ = writeln!(std::io::stderr(), "zaro: {}", plain(&zaro::redacted(message)));
     }

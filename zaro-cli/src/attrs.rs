@@ -1,4 +1,4 @@
-//! `zaro attrs`: the attributes of a node, shown or changed.
+//! `zaro attrs`: show or change the attributes of a node.
 
 use clap::Args;
 use zaro::meta::{AttributesEdit, Json};
@@ -9,17 +9,17 @@ use crate::{making, output};
 
 const EXAMPLES: &str = "\
 Examples:
-  Show them, as JSON:
+  Show all, as JSON:
       zaro attrs data.zarr temperature
-  Set two, take one away:
+  Set two, remove one:
       zaro attrs data.zarr temperature --set units=K --set valid_range='[0, 400]' --unset comment
-  A number as text:
+  Set a string that looks like a number:
       zaro attrs data.zarr --set version='\"3\"'
-  Others instead of all:
+  Replace all attributes:
       zaro attrs data.zarr --replace @attributes.json
 
-What follows the = is JSON if it can be read as such, else text. Everything else in the
-node's document stays as it is; consolidated metadata are renewed.";
+The value after = is parsed as JSON if possible, else taken as a string. Everything else in
+the node's document is kept; consolidated metadata are updated.";
 
 /// Show or change the attributes of a node
 #[derive(Debug, Args)]
@@ -44,7 +44,7 @@ fn parse_set(text: &str) -> std::result::Result<(String, Json), String> {
             let value = Json::parse(value.as_bytes()).map_or_else(|_| Json::string(value), |d| d.value);
             Ok((name.to_owned(), value))
         }
-        _ => Err("write a name and a value, such as units=K".into()),
+        _ => Err("expected a name and a value, such as units=K".into()),
     }
 }
 
@@ -63,7 +63,7 @@ impl Attrs {
         if let AttributesEdit::Patch { set, unset } = &edit
             && let Some((name, _)) = set.iter().find(|(name, _)| unset.contains(name))
         {
-            return Err(Error::usage(format!("{name:?} is to be set and taken away")));
+            return Err(Error::usage(format!("{name:?} is given both to --set and to --unset")));
         }
         let (store, path) = common.open_for_writing(&self.target, false).await?;
         if !self.unset.is_empty() {

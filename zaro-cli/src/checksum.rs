@@ -1,4 +1,4 @@
-//! `zaro checksum`: the Dandi Zarr checksum.
+//! `zaro checksum`: compute the Dandi Zarr checksum.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -24,10 +24,10 @@ Examples:
   zaro checksum data.zarr --cache ~/.cache/zaro-digests
 
 Prints {md5}-{files}--{bytes}, the checksum of a Zarr in the Dandi Archive. Files and folders
-called .dandi, .datalad, .git, .gitattributes and .gitmodules do not count, as for the
-archive's own client; links to folders do not either, and links to files count as the files.";
+named .dandi, .datalad, .git, .gitattributes and .gitmodules are ignored, as by the archive's
+own client; so are links to folders. Links to files count as the files.";
 
-/// The Dandi Zarr checksum of a folder or of a Zarr in a bucket
+/// Compute the Dandi Zarr checksum of a folder or of a Zarr in a bucket
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Checksum {
@@ -59,7 +59,7 @@ pub(crate) struct HashingArgs {
 }
 
 impl HashingArgs {
-    /// The same as the library has it.
+    /// The options as the library takes them.
     pub(crate) fn options(&self) -> LocalOptions<'static> {
         LocalOptions::default()
             .with_all_files(self.all_files)
@@ -67,7 +67,7 @@ impl HashingArgs {
             .with_cache(self.cache.clone())
     }
 
-    /// The folder as a manifest, with a word on how far it is for those who wait.
+    /// Hashes the folder into a manifest, with a progress bar.
     pub(crate) fn manifest(&self, folder: &Path, common: &Common) -> Result<Manifest> {
         self.manifest_with(folder, &self.options(), common)
     }
@@ -84,11 +84,11 @@ impl HashingArgs {
     }
 }
 
-/// The folder that an address names; an error if it names none.
+/// The local folder that an address names; an error if it is not a local path.
 pub(crate) fn folder_of(uri: &str) -> Result<PathBuf> {
     let path = uri.strip_prefix("file://").unwrap_or(uri);
     if path.contains("://") {
-        return Err(Error::unsupported(format!("{uri} is not a folder of this machine")));
+        return Err(Error::unsupported(format!("{uri} is not a local folder")));
     }
     Ok(PathBuf::from(path))
 }
@@ -135,7 +135,7 @@ impl Checksum {
     }
 }
 
-/// Tells of a directory and of all below it.
+/// Calls `tell` for a directory and every directory below it.
 fn each_dir(
     dir: &Dir<'_>,
     path: &str,

@@ -1,4 +1,4 @@
-//! `zaro completions`: what a shell needs to complete our command lines.
+//! `zaro completions`: print shell completion scripts.
 
 use clap::Args;
 use clap_complete::Shell;

@@ -1,6 +1,6 @@
 //! `zaro --array_path=DIR`: the contract of the public conformance suites.
 //!
-//! The whole array, one element a line, C order; exit code 0 if it could be read.
+//! Prints the whole array, one element per line, in C order; exit code 0 if it could be read.
 
 use zaro::Result;
 

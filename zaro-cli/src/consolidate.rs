@@ -1,4 +1,4 @@
-//! `zaro consolidate`: the metadata of all nodes in one document.
+//! `zaro consolidate`: write or remove consolidated metadata.
 
 use clap::Args;
 use zaro::internal::path::shown;

@@ -1,4 +1,4 @@
-//! `zaro copy`: a Zarr somewhere else, or in another form.
+//! `zaro copy`: copy a Zarr to another place, version, chunking or codec.
 
 use std::path::PathBuf;
 
@@ -24,23 +24,23 @@ use crate::storage::Storage;
 
 const EXAMPLES: &str = "\
 Examples:
-  As it is, to somewhere else:
+  To another place, unchanged:
       zaro copy data.zarr s3://bucket/data.zarr
       zaro copy https://example.org/data.zarr data.zarr.zip
   V2 to V3; chunks stay the same bytes where the codecs allow:
       zaro copy old.zarr new.zarr --zarr-format 3
       zaro copy old.zarr --in-place --zarr-format 3
-  Large shards of small chunks, coded anew:
+  Large shards of small chunks, re-encoded:
       zaro copy old.zarr new.zarr --zarr-format 3 --chunks 32,32,32 --shards 256,256,256 --codec zstd:3
   Long time series instead of maps, within 1 GiB of memory:
       zaro copy maps.zarr series.zarr --chunks time=10000,lat=8,lon=8 --memory 1G
-  One year of two variables in a box, with their coordinates, as xarray's sel cuts them:
+  One year of two variables in a box, with their coordinates, as by xarray's sel:
       zaro copy data.zarr part.zarr --vars temperature,salinity --sel time=2000,lat=-10:10
   The first days of one array, in single precision:
       zaro copy data.zarr part.zarr --path temperature --select '0:365,:,:' --dtype float32
 
 Rerun the same command to resume a copy that was stopped. Nothing that exists is
-replaced without --overwrite. Chunks that are nothing but fill value are left out.";
+replaced without --overwrite. Chunks that hold only the fill value are not written.";
 
 /// Copy a Zarr: to another place, version, chunking or codec
 #[derive(Debug, Args)]
@@ -55,7 +55,7 @@ pub(crate) struct Copy {
     /// The node of SRC to copy, with all below it [default: the root]
     #[arg(long, value_name = "PATH", default_value = "", hide_default_value = true)]
     path: String,
-    /// The node of DST to make [default: the root]
+    /// The node of DST to create [default: the root]
     #[arg(long, value_name = "PATH", default_value = "", hide_default_value = true)]
     to: String,
     /// Convert SRC to --zarr-format in place; chunks stay, or are renamed to V2 keys
@@ -64,8 +64,8 @@ pub(crate) struct Copy {
     /// Replace what is in DST
     #[arg(long)]
     overwrite: bool,
-    /// Read both once more and compare every element, attributes and what counts as missing; with --in-place,
-    /// before the old documents are deleted, and if anything differs nothing is converted
+    /// Read source and copy again and compare every element, attribute and missing value; with --in-place, before
+    /// the old documents are deleted: if anything differs, nothing is converted
     #[arg(long)]
     verify: bool,
     /// Write consolidated metadata at the end [default: if SRC has them]
@@ -147,7 +147,7 @@ impl Copy {
             number::human_bytes(copied.bytes.into()),
         );
         if copied.verbatim > 0 {
-            text.push_str(&format!("; {} with their chunks as they are", copied.verbatim));
+            text.push_str(&format!("; {} with chunks copied verbatim", copied.verbatim));
         }
         if self.verify {
             text.push_str("; verified");
@@ -168,11 +168,11 @@ impl Copy {
             || self.separator.is_some()
             || self.key_encoding.is_some();
         let Some(format) = common.format() else {
-            return Err(Error::usage("--in-place converts to a version: say --zarr-format 2 or 3"));
+            return Err(Error::usage("--in-place needs the version to convert to: add --zarr-format 2 or 3"));
         };
         if changes {
             return Err(Error::usage(
-                "--in-place changes the version alone; chunks are coded anew by a copy",
+                "--in-place changes only the version; to re-encode chunks, copy to another place",
             ));
         }
         let at = Target { uri: self.source.clone(), path: self.path.clone() };
@@ -190,11 +190,11 @@ impl Copy {
         }
         if nodes == 0 {
             let (path, format) = (shown(&self.path), format.number());
-            common.say(&format!("undid a conversion that was not finished: {path} is V{format}, as it was"));
+            common.say(&format!("rolled back an unfinished conversion: {path} is V{format} again"));
             return Ok(());
         }
         common.say(&format!(
-            "converted {nodes} nodes below {} to V{}; chunks are the same bytes{}",
+            "converted {nodes} nodes below {} to V{}; chunk bytes are unchanged{}",
             shown(&self.path),
             format.number(),
             if self.verify { "; verified" } else { "" }

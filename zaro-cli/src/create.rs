@@ -1,4 +1,4 @@
-//! `zaro create`: an array without chunks, or a group.
+//! `zaro create`: create an empty array or a group.
 
 use clap::Args;
 use zaro::hierarchy::{self, Existing};
@@ -10,7 +10,7 @@ use crate::making::{self, Extents, Making};
 
 const EXAMPLES: &str = "\
 Examples:
-  An array, with everything else as usual (zstd, chunks of up to 1 MiB):
+  An array with default settings (zstd, chunks of up to 1 MiB):
       zaro create data.zarr temperature --shape 365,180,360 --dtype float32 --fill NaN
   In shards, with named dimensions and attributes:
       zaro create data.zarr sst --shape 365,180,360 --dtype int16 --chunks 1,90,90 \\
@@ -22,8 +22,8 @@ Examples:
   Like another array, but shorter:
       zaro create data.zarr part --like data.zarr/temperature --shape 31,180,360
 
-Groups that the path leads through are made too. Without --zarr-format, a node has the
-version of the group it lies in, else 3.";
+Missing parent groups are created too. Without --zarr-format, a node has the version of its
+parent group, else 3.";
 
 /// Create an array or a group
 #[derive(Debug, Args)]
@@ -59,9 +59,7 @@ impl Create {
         let existing = if self.overwrite { Existing::Replace } else { Existing::Refuse };
         let (store, path) = common.open_for_writing(&self.target, false).await?;
         if self.consolidate && path.is_empty() && !self.group {
-            return Err(Error::usage(
-                "--consolidate is for groups; an array at the root has nothing to carry",
-            ));
+            return Err(Error::usage("--consolidate needs a root group; here the root is an array"));
         }
         if self.group {
             let attributes = self.making.attrs.as_deref().map(making::attributes_of).transpose()?;
@@ -83,11 +81,11 @@ impl Create {
             hierarchy::consolidate(&store, "").await?;
         }
         store.finish().await?;
-        common.note(&format!("made {} in {store}", zaro::internal::path::shown(&path)));
+        common.note(&format!("created {} in {store}", zaro::internal::path::shown(&path)));
         Ok(())
     }
 
-    /// The array with its shape and type, and all that `--like` says.
+    /// The array with its shape and type, and the settings of `--like`.
     async fn described(&self, common: &Common) -> Result<NewArray> {
         let mut new = match &self.like {
             Some(uri) => NewArray::like(common.open(uri).await?.array("").await?.meta())?,
@@ -95,7 +93,7 @@ impl Create {
         };
         match (&self.shape, self.like.is_none()) {
             (Some(shape), _) => new.shape.clone_from(&shape.0),
-            (None, true) => return Err(Error::usage("say --shape and --dtype of the array, or --group")),
+            (None, true) => return Err(Error::usage("add --shape and --dtype for an array, or --group")),
             (None, false) => {}
         }
         match (self.making.data_type()?, self.like.is_none()) {
@@ -108,7 +106,7 @@ impl Create {
                 new.endian = endian.unwrap_or(new.endian);
             }
             (None, true) => {
-                return Err(Error::usage("say the type of the elements, such as --dtype float32"));
+                return Err(Error::usage("the data type is missing; add it, such as --dtype float32"));
             }
             (None, false) => {}
         }

@@ -1,4 +1,4 @@
-//! `zaro delete`: a node and all below it.
+//! `zaro delete`: delete a node and everything below it.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 
@@ -19,11 +19,11 @@ Examples:
   zaro delete data.zarr --yes
   zaro delete s3://bucket/data.zarr winter/temperature --yes
 
-Says what will go and asks first. Without a PATH the whole Zarr goes. Where no Zarr node is, or
-where files lie that are not part of a Zarr, nothing is deleted. A delete that was stopped is
-finished by the same command.";
+Shows what will be deleted and asks first. Without a PATH the whole Zarr is deleted. If there is
+no Zarr node, or there are files that are not part of a Zarr, nothing is deleted. Rerun the same
+command to resume a delete that was stopped.";
 
-/// Delete a node and all below it
+/// Delete a node and everything below it
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Delete {
@@ -60,7 +60,7 @@ impl Delete {
         let zarr = common.zarr_in(&store).await?;
         let nodes = zarr.walk(&path).await?;
         for e in zarr.take_damaged() {
-            common.warn(&format!("will go too, though it cannot be read: {e}"));
+            common.warn(&format!("will be deleted too, though it cannot be read: {e}"));
         }
         let what = described(&path, &nodes);
         if !self.yes {
@@ -76,13 +76,13 @@ impl Delete {
     }
 }
 
-/// Deletes a node. Labels of an image are not listed any more then.
+/// Deletes a node; if it is a label image, also removes it from the list of labels.
 async fn delete(store: &SharedStore, path: &str) -> Result<()> {
     hierarchy::delete(store, path).await?;
     unlist(store, path).await.map(drop)
 }
 
-/// What will go, in a few words.
+/// A short description of what will be deleted.
 fn described(path: &str, nodes: &[Node]) -> String {
     let below = nodes.iter().filter(|n| n.path != path);
     let arrays = below.clone().filter(|n| matches!(n.meta, NodeMeta::Array(_))).count();

@@ -1,10 +1,10 @@
-//! `zaro demo`: a small example of everything, made and shown.
+//! `zaro demo`: create and show small example data of every kind.
 //!
 //! Two stores: `ocean.zarr` (V3: a packed climate field in shards, coordinates, texts, times; consolidated) and
-//! `cells.zarr` (V2: a picture in blosc). They are made as any program would make them: arrays are
-//! created, slabs written, metadata consolidated. Beside them `field.dat`, as an instrument might leave it, with
-//! `field.json`, references that make a Zarr of it; and a manifest of the ocean. `tissue.zarr` is an OME-Zarr image, whose
-//! levels and labels are made by the commands that are shown.
+//! `cells.zarr` (V2: a picture in blosc), made through the public API: arrays are created, slabs written, metadata
+//! consolidated. Beside them `field.dat`, a raw binary file, with `field.json`, a reference file that presents it as a
+//! Zarr; and a manifest of the ocean. `tissue.zarr` is an OME-Zarr image, whose levels and labels are made by the
+//! commands that are shown.
 
 use std::f64::consts::TAU;
 use std::path::{Path, PathBuf};
@@ -33,16 +33,16 @@ const LATS: u64 = 180;
 const LONS: u64 = 360;
 const SIDE: u64 = 384;
 
-/// What marks a folder as ours to write again.
+/// Marker file of a folder that an earlier demo created and may be overwritten.
 const MARK: &str = "made-by-zaro-demo";
 
 impl Demo {
-    /// Makes the folder and gives the command lines that show it, for the caller to run.
+    /// Creates the folder and returns the command lines that show it, for the caller to run.
     pub(crate) async fn make(&self) -> Result<Vec<Vec<String>>> {
         let dir = &self.dir;
         if dir.exists() && !dir.join(MARK).exists() {
             return Err(Error::usage(format!(
-                "{} exists and was not made by zaro demo; name another folder",
+                "{} exists and was not created by zaro demo; choose another folder",
                 dir.display()
             )));
         }
@@ -85,7 +85,7 @@ impl Demo {
         ])
     }
 
-    /// What to say in the end.
+    /// Prints the closing message.
     pub(crate) fn closing(&self) -> Result<()> {
         let dir = self.dir.display();
         output::print(&format!(
@@ -97,7 +97,7 @@ impl Demo {
     }
 }
 
-/// Packed sea-surface temperature: warm at the equator, seasons, eddies, and continents where nothing is known.
+/// Packed sea-surface temperature: warm at the equator, with seasons, eddies, and missing values on continents.
 async fn make_ocean(root: &Path) -> Result<()> {
     let store: SharedStore = Arc::new(LocalStore::new(root));
     let title = r#"{"title": "An example made by zaro demo", "Conventions": "CF-1.10"}"#;
@@ -132,7 +132,7 @@ async fn make_ocean(root: &Path) -> Result<()> {
     hierarchy::consolidate(&store, "").await.map(drop)
 }
 
-/// The field as a plain file of big-endian numbers after a head of its own, and references that make a Zarr of it.
+/// The field as a plain file of big-endian numbers after a header, and references that present it as a Zarr.
 fn make_references(file: &Path, references: &Path) -> Result<()> {
     let head = b"A file that knows nothing of Zarr.\n";
     let mut bytes = head.to_vec();
@@ -249,7 +249,7 @@ fn number(x: f64) -> i16 {
     format!("{x:.0}").parse().unwrap_or(0)
 }
 
-/// A float at single precision, through its text: `as` has no place here.
+/// A float at single precision, through its text: `as` is not allowed here.
 fn float32(x: f64) -> f32 {
     x.to_string().parse().unwrap_or(f32::NAN)
 }

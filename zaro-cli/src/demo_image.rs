@@ -1,4 +1,4 @@
-//! The image of `zaro demo`: nuclei, membranes and spots of cells that never lived, with labels of the nuclei.
+//! The image of `zaro demo`: synthetic nuclei, membranes and spots of cells, with labels of the nuclei.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ struct Cell {
     number: u16,
 }
 
-/// The same cells everywhere, none too close to another.
+/// A fixed set of cells, none too close to another.
 fn cells() -> Vec<Cell> {
     let mut state = 2_024u32;
     let mut draw = || {
@@ -92,7 +92,7 @@ fn intensity(x: f64) -> u16 {
     u16::try_from(zaro::internal::text::u64_of_f64(x)).unwrap_or(u16::MAX)
 }
 
-/// Makes the image, with its first level only, and a numpy file of the labels beside it.
+/// Creates the image, with its first level only, and a numpy file of the labels beside it.
 pub(crate) async fn make(root: &Path, labels: &Path) -> Result<()> {
     let cells = cells();
     let (light, numbers) = pixels(&cells);

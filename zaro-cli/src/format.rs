@@ -1,4 +1,4 @@
-//! The formats of `zaro read` and `zaro write`, and how they are told by the name of a file.
+//! The formats of `zaro read` and `zaro write`, and how they are detected from a file name.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use clap::ValueEnum;
 /// The formats of `--format`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// For people: columns, long arrays cut short
+    /// Readable columns, long arrays truncated
     Table,
     /// One line per row, no header
     Csv,
@@ -30,7 +30,7 @@ impl Format {
         ("json", "Nested lists", Self::Json),
     ];
 
-    /// The format that a file's name asks for.
+    /// The format by the extension of a file name.
     pub(crate) fn of_file(path: &Path) -> Option<Self> {
         Some(match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
             "csv" => Self::Csv,

@@ -1,4 +1,4 @@
-//! `zaro info`: what is here, for a person.
+//! `zaro info`: show the tree, shapes, types, chunks, codecs and sizes of a Zarr.
 
 use std::collections::HashMap;
 
@@ -23,10 +23,10 @@ Examples:
   zaro info data.zarr group/array
   zaro info s3://bucket/image.zarr --anonymous
 
-Of a group: dimensions, arrays with their units and names, and from where to where coordinates go,
-for which their first and last chunks are read.";
+For a group: dimensions, arrays with their units and names, and the ranges of coordinates, for
+which their first and last chunks are read.";
 
-/// A tree longer than this is cut short, unless --all is given.
+/// A tree longer than this is truncated, unless --all is given.
 const MOST_LINES: usize = 200;
 
 /// Show what is in a Zarr: tree, shapes, types, chunks, codecs, sizes
@@ -74,8 +74,8 @@ impl Info {
     }
 }
 
-/// Of each of the first `shown` nodes, whether the branch at each level goes on below it: whether a later node hangs on
-/// it before the branch above ends. One pass from the end.
+/// For each of the first `shown` nodes, whether the branch at each level continues below it, that is, whether a later
+/// node belongs to it before the branch above ends. One pass from the end.
 fn branches(depths: &[usize], shown: usize) -> Vec<Vec<bool>> {
     let mut open: Vec<bool> = Vec::new();
     let mut rows = Vec::with_capacity(shown);
@@ -96,7 +96,7 @@ struct Page<'a> {
     summary: &'a Summary,
     paint: Paint,
     uri: &'a str,
-    /// The words of the command line that say how the store is reached, if they can be shown.
+    /// The store options of the command line, if they can be shown.
     reached_by: Option<Vec<String>>,
     all: bool,
 }
@@ -207,7 +207,7 @@ impl Page<'_> {
         facts.join("  ")
     }
 
-    /// One array, at length.
+    /// One array, in full.
     fn array(&self, path: &str, a: &ArrayMeta) -> String {
         let p = self.paint;
         let place = shell::place(self.uri, path);
@@ -252,7 +252,7 @@ impl Page<'_> {
         row(
             "size",
             match a.data_type.is_variable() {
-                true => "varies from element to element".into(),
+                true => "variable length".into(),
                 false => format!("{} uncompressed", size_text(a)),
             },
         );
@@ -273,7 +273,7 @@ impl Page<'_> {
         out
     }
 
-    /// Attributes in short, a line each.
+    /// Attributes, shortened to one line each.
     fn attributes(&self, attributes: &Json, indent: &str, out: &mut String) {
         const MOST: usize = 12;
         let p = self.paint;
@@ -332,7 +332,7 @@ impl Page<'_> {
         }
     }
 
-    /// The first image of a group further down, in a word.
+    /// A short note on the first image of a group further down.
     fn image_note(&self, node: &Node) -> String {
         match word::words(node.meta.attributes()).first() {
             Some(image) => format!("  {}", self.paint.green(&plain(&image.text))),

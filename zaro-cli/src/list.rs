@@ -1,4 +1,4 @@
-//! `zaro list`: the nodes of a hierarchy, one a line.
+//! `zaro list`: list the nodes of a hierarchy, one per line.
 
 use clap::Args;
 use zaro::internal::path;

@@ -1,9 +1,9 @@
 //! The `zaro` command: open any Zarr, wherever it lives; look at it, read it, write it, check it.
 //!
-//! One file a command (`info`, `list`, `meta`, `read`, `validate`, `stat`, `demo`, `completions`, `man`, and those that write:
-//! `create`, `write`, `resize`, `attrs`, `consolidate`, `delete`), each with its options, its help and its examples;
-//! `args` has the options that all of them share. What a command does with Zarrs is the business of
-//! the library, [`zaro`]. Here is only what a terminal needs: options, text, colours and progress.
+//! One file per command (`info`, `list`, `meta`, `read`, `validate`, `stat`, `demo`, `completions`, `man`, and those
+//! that write: `create`, `write`, `resize`, `attrs`, `consolidate`, `delete`), each with its options, help and
+//! examples; `args` has the options that all of them share. The work is done by the library, [`zaro`]; this crate has
+//! only what a terminal needs: options, text, colours and progress.
 //!
 //! Data go to standard output, everything else to standard error. Exit codes are those of
 //! [`zaro::ErrorKind::exit_code`], and 1 for findings of `zaro validate`. `docs/book/reading.md` is the guide.
@@ -56,7 +56,7 @@ use crate::paint::{Paint, plain};
 
 const EXAMPLES: &str = "\
 Examples:
-  What is in here?
+  Show what is in a Zarr:
       zaro info data.zarr
   Look at an array, then at a picture of a slice of it:
       zaro read data.zarr temperature
@@ -65,10 +65,10 @@ Examples:
       zaro info s3://bucket/data.zarr --anonymous
       zaro info https://example.org/data.zarr
       zaro list archive.zarr.zip -r
-  Make an array of a numpy file, and more of it:
+  Create an array from a numpy file, and append to it:
       zaro write data.zarr temperature --from temperature.npy --create
       zaro write data.zarr temperature --from tomorrow.npy --append time
-  Is it sound?
+  Check it:
       zaro validate data.zarr
 
 Exit codes: 0 ok, 1 findings, 2 usage, 3 not found, 4 invalid data, 5 unsupported,
@@ -111,8 +111,8 @@ enum Command {
     Man(man::Man),
 }
 
-/// Threads are started by libraries that panic, or hang while they do, when the system has no more of them or no memory
-/// for one. That is a fault of the system like others, so it ends the command in the same way, at once.
+/// Turns a failed thread start into an ordinary error. Libraries that start threads panic or hang when the system is
+/// out of threads or of memory for one; this ends the command at once instead.
 fn watch_for_lack_of_threads() {
     const WORDS: [&str; 5] = [
         "OS can't spawn worker thread",
@@ -127,17 +127,15 @@ fn watch_for_lack_of_threads() {
         let text = payload.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or_default();
         if WORDS.iter().any(|words| text.contains(words)) {
-            let _ = writeln!(
-                std::io::stderr(),
-                "zaro: error: the system gives no thread, or no memory for one: {text}"
-            );
+            let _ =
+                writeln!(std::io::stderr(), "zaro: error: the system is out of threads or memory: {text}");
             std::process::exit(ErrorKind::Io.exit_code().into());
         }
         usual(info);
     }));
 }
 
-/// The command line, with options shown where they are of use: those of stores at length only, and none of them for
+/// The command line, with options shown only where they apply: store options in the long help only, and not for
 /// commands that open no store.
 fn command() -> clap::Command {
     let short = |a: clap::Arg| {
@@ -168,7 +166,7 @@ fn parse<T: Into<std::ffi::OsString> + Clone>(
     Cli::from_arg_matches(&matches).map_err(|e| e.format(&mut command))
 }
 
-/// Says how a node is named, where somebody wrote it as an argument and the command has an option for it.
+/// Adds a tip to use the option for a node's path, where it was given as an argument.
 fn with_tip(mut e: clap::Error) -> clap::Error {
     let usage = e.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
     let word = e.get(ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default();
@@ -201,13 +199,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// An error as the command line tells it: an option that helps is called as it is here.
+/// The text of an error, with hints in terms of command-line options.
 fn said(e: &Error) -> String {
     let hints: Vec<String> = e.hints().iter().map(hinted).collect();
     format!("{e:#}{}{}", if hints.is_empty() { "" } else { "; " }, hints.join(", or "))
 }
 
-/// What helps, as it is typed here, and what it does.
+/// A hint: the option as it is typed, and what it does.
 fn hinted(hint: &Hint) -> String {
     let operation = hint.operation.map(|o| format!("zaro {o}"));
     let option = hint.option.map(|o| format!("--{}", o.replace('_', "-")));
@@ -275,7 +273,7 @@ async fn dispatch(cli: &Cli) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether the reader of our output went away, which is no fault (`zaro list … | head`).
+/// Whether the reader of our output closed the pipe, which is not an error (`zaro list … | head`).
 fn is_broken_pipe(e: &Error) -> bool {
     let source = std::error::Error::source(e);
     source

@@ -1,4 +1,4 @@
-//! The options that say how an array is to be stored, for `zaro create` and `zaro write --create`.
+//! The storage options of new arrays, for `zaro create` and `zaro write --create`.
 
 use clap::Args;
 use zaro::internal::dtype;
@@ -36,13 +36,13 @@ pub(crate) struct Making {
     pub(crate) attrs: Option<String>,
 }
 
-/// The words of `--endian`.
+/// The values of `--endian`.
 const ORDERS: &[(&str, &str, Endian)] = &[("little", "", Endian::Little), ("big", "", Endian::Big)];
 
-/// The words of `--key-encoding`: whether keys begin with `c`.
+/// The values of `--key-encoding`: whether keys begin with `c`.
 pub(crate) const PREFIXED: &[(&str, &str, bool)] = &[("default", "", true), ("v2", "", false)];
 
-/// Extents as one word of the command line, so that a path after them is none of them.
+/// Extents as a single argument, so that a path after them is not taken as another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Extents(pub(crate) Vec<u64>);
 
@@ -53,7 +53,7 @@ pub(crate) fn parse_extents(text: &str) -> std::result::Result<Extents, String> 
         return Ok(Extents(Vec::new()));
     }
     let extent = |n: &str| {
-        n.trim().parse().map_err(|_| "write one whole number a dimension, such as 365,180,360".into())
+        n.trim().parse().map_err(|_| "expected one whole number per dimension, such as 365,180,360".into())
     };
     text.split(',').map(extent).collect::<std::result::Result<_, String>>().map(Extents)
 }
@@ -62,17 +62,17 @@ pub(crate) fn parse_separator(text: &str) -> std::result::Result<char, String> {
     match text {
         "/" => Ok('/'),
         "." => Ok('.'),
-        _ => Err("a separator is / or .".into()),
+        _ => Err("the separator must be / or .".into()),
     }
 }
 
 impl Making {
-    /// The type asked for, and the byte order its name says.
+    /// The data type asked for, and the byte order its name gives.
     pub(crate) fn data_type(&self) -> Result<Option<(DataType, Option<Endian>)>> {
         self.dtype.as_deref().map(dtype::parse).transpose()
     }
 
-    /// Changes `new`, whose shape and type are set, to what these options ask for.
+    /// Applies these options to `new`, whose shape and type are set.
     pub(crate) fn apply(&self, new: &mut NewArray) -> Result<()> {
         if let Some(dims) = &self.dims {
             let name = |n: &String| (!n.is_empty()).then(|| n.clone());
@@ -108,7 +108,7 @@ impl Making {
     }
 }
 
-/// A JSON object, or what the file after an `@` holds.
+/// Parses a JSON object, or the file after an `@`.
 pub(crate) fn attributes_of(text: &str) -> Result<Vec<(String, Json)>> {
     let value = match text.strip_prefix('@') {
         Some(path) => {

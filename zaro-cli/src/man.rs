@@ -1,4 +1,4 @@
-//! `zaro man`: manual pages, made of the same texts as `--help`.
+//! `zaro man`: print or write manual pages, generated from the same texts as `--help`.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::path::local_path;
 
 const EXAMPLES: &str = "\
 Examples:
-  Read it at once:
+  Read it in the terminal:
       zaro man | man -l -
   Install a page for every command:
       zaro man ~/.local/share/man/man1";

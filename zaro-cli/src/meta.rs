@@ -1,4 +1,4 @@
-//! `zaro meta`: the metadata of one node as one version-free model.
+//! `zaro meta`: show the metadata of a node in one model, whatever the Zarr version.
 
 use clap::Args;
 use zaro::Result;

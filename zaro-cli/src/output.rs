@@ -1,4 +1,4 @@
-//! Where data go: standard output, or a file that appears whole or not at all.
+//! Output to standard output, or to a file that is replaced atomically.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -17,15 +17,15 @@ pub(crate) struct Output {
     writer: BufWriter<File>,
     /// The file, for errors; none for standard output.
     name: Option<PathBuf>,
-    /// What the file is to be called in the end, and what it is until then.
+    /// The final name of the file, and the temporary file until then.
     pending: Option<(PathBuf, Temporary)>,
 }
 
 impl Output {
     /// Standard output, or the file at `path`.
     ///
-    /// A file is written under another name beside it and renamed when whole; it keeps the mode of the one it replaces. A
-    /// link stays, and what it leads to is replaced. A device or a pipe is written as it is.
+    /// A file is written under a temporary name beside it and renamed when complete; it keeps the mode of the file it
+    /// replaces. A link is followed and its target replaced. A device or a pipe is written directly.
     pub(crate) fn open(path: Option<&Path>) -> Result<Self> {
         let Some(path) = path.filter(|p| *p != Path::new("-")) else {
             let writer = BufWriter::with_capacity(1 << 16, stdout::open()?);
@@ -46,7 +46,7 @@ impl Output {
         Ok(Self { writer, name: Some(path.to_owned()), pending })
     }
 
-    /// Ends well: everything is written, the file gets its name.
+    /// Flushes everything and renames the temporary file to its final name.
     pub(crate) fn finish(mut self) -> Result<()> {
         self.flush()?;
         if let Some((path, mut temporary)) = self.pending.take() {
@@ -56,7 +56,7 @@ impl Output {
     }
 }
 
-/// The file that a name leads to, through as many links as there are; it need not exist.
+/// Resolves symbolic links; the file they end at need not exist.
 fn followed(path: &Path) -> std::io::Result<PathBuf> {
     let mut at = path.to_owned();
     // As many as the system follows.
@@ -66,7 +66,7 @@ fn followed(path: &Path) -> std::io::Result<PathBuf> {
             Err(_) => return Ok(at),
         }
     }
-    Err(std::io::Error::other("the links lead in a circle"))
+    Err(std::io::Error::other("too many levels of symbolic links"))
 }
 
 /// An error that says which file could not be written.
@@ -87,7 +87,7 @@ impl Write for Output {
     }
 }
 
-/// Back to where something has to be filled in; files can, standard output cannot, whatever it is.
+/// Files can seek, to fill in what was left open; standard output never can.
 impl Seek for Output {
     fn seek(&mut self, to: SeekFrom) -> std::io::Result<u64> {
         self.writer.flush()?;
@@ -95,24 +95,24 @@ impl Seek for Output {
     }
 }
 
-/// Writes `text`, for people or JSON, to standard output at once. What strangers wrote cannot drive the terminal, even
-/// where nobody thought of it: see [`safe`].
+/// Prints `text` (readable or JSON) to standard output and flushes. Control characters from untrusted data are escaped:
+/// see [`safe`].
 pub(crate) fn print(text: &str) -> Result<()> {
     Ok(stdout::open()?.write_all(safe(text).as_bytes())?)
 }
 
-/// Prints a report for programs, at length.
+/// Prints a report as indented JSON.
 pub(crate) fn json(report: &Json) -> Result<()> {
     print(&format!("{}\n", report.pretty()))
 }
 
-/// Prints a report for programs, in one line.
+/// Prints a report as JSON on one line.
 pub(crate) fn json_line(report: impl Into<Json>) -> Result<()> {
     print(&format!("{}\n", report.into()))
 }
 
-/// `text` with every character that is not [safe](is_safe) in the form `\u001b`, which is right in JSON, too. Ends of
-/// lines, tabs and our own colours stay.
+/// Escapes every character that is not [safe](is_safe) as `\u001b`, which is valid in JSON, too. Newlines, tabs and our
+/// own colours are kept.
 pub(crate) fn safe(text: &str) -> Cow<'_, str> {
     let stays = |c: char| is_safe(c) || matches!(c, '\n' | '\t');
     if text.chars().all(stays) {

@@ -1,4 +1,4 @@
-//! Colour for people: only on a terminal, and never against their wish.
+//! Coloured output: only on a terminal, and never with `NO_COLOR`, unless asked for.
 
 use std::borrow::Cow;
 use std::io::IsTerminal;
@@ -21,19 +21,19 @@ pub(crate) enum Color {
     Never,
 }
 
-/// The codes of our colours.
+/// The ANSI codes of our colours.
 const CODES: [&str; 8] = ["0", "1", "2", "1;34", "36", "32", "33", "1;31"];
 
-/// Whether standard output is painted.
+/// Whether standard output is coloured.
 static PAINTED: AtomicBool = AtomicBool::new(false);
 
-/// Whether `text` begins with a colour of ours on an output that is painted.
+/// Whether `text` begins with one of our colour codes and standard output is coloured.
 pub(crate) fn is_color(text: &str) -> bool {
     let code = text.strip_prefix("\x1b[").and_then(|rest| rest.split_once('m')).map(|(code, _)| code);
     code.is_some_and(|c| CODES.contains(&c)) && PAINTED.load(Ordering::Relaxed)
 }
 
-/// Paints text, or leaves it alone.
+/// Colours text, or leaves it unchanged.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Paint {
     on: bool,
@@ -74,7 +74,7 @@ impl Paint {
         self.code("1", text)
     }
 
-    /// For what matters less.
+    /// For details.
     pub(crate) fn dim(self, text: &str) -> Cow<'_, str> {
         self.code("2", text)
     }
@@ -89,7 +89,7 @@ impl Paint {
         self.code("36", text)
     }
 
-    /// For what is well.
+    /// For success.
     pub(crate) fn green(self, text: &str) -> Cow<'_, str> {
         self.code("32", text)
     }
@@ -104,7 +104,7 @@ impl Paint {
         self.code("1;31", text)
     }
 
-    /// A finding in a line: how grave it is, where, what, and by which rule.
+    /// A finding on one line: level, place, message and rule.
     pub(crate) fn finding(self, level: Level, place: &str, message: &str, rule: &str) -> String {
         let level = match level {
             Level::Error => self.red("error"),

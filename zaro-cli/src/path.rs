@@ -1,21 +1,21 @@
-//! What arguments may be: paths of this machine, words of a list, names of new Zarrs.
+//! Argument parsers: local paths, values from a list, names of new Zarrs.
 
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PathBufValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 use zaro::Error;
 
-/// A path of this machine; an address of a store is refused, since it would become a folder called `s3:`.
+/// A local path; an address of a store is refused, since it would become a folder named `s3:`.
 pub(crate) fn local_path() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(local)
 }
 
-/// A path to write to: no file of an array, and no document of a Zarr, which would be lost.
+/// A local path to write to; files of a Zarr (chunks and documents) are refused, since they would be overwritten.
 pub(crate) fn output_path() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| {
         let path = local(path)?;
         if zaro::open::is_of_zarr(&path) {
-            Err("this is a file of a Zarr, which would be lost")
+            Err("this is a file of a Zarr and would be overwritten; choose another path")
         } else {
             Ok(path)
         }
@@ -25,15 +25,13 @@ pub(crate) fn output_path() -> impl TypedValueParser<Value = PathBuf> {
 fn local(path: PathBuf) -> Result<PathBuf, &'static str> {
     match path.to_str().map(|text| text.split_once("://")) {
         Some(Some(("file", rest))) if rest.starts_with('/') => Ok(PathBuf::from(rest)),
-        Some(Some(_)) => {
-            Err("this is an address, and only a path of this machine can be written or read here")
-        }
+        Some(Some(_)) => Err("this is an address; only a local path is possible here"),
         _ => Ok(path),
     }
 }
 
-/// One of `words`: each with what `--help` says of it, if anything, and what it stands for. What follows a `|` is another
-/// spelling, which `--help` does not show.
+/// One of `words`: each with its help text, if any, and its value. After a `|` follows an alternative spelling that
+/// `--help` does not show.
 pub(crate) fn word<T: Clone + Send + Sync + 'static>(
     words: &'static [(&'static str, &'static str, T)],
 ) -> impl TypedValueParser<Value = T> {
@@ -45,17 +43,17 @@ pub(crate) fn word<T: Clone + Send + Sync + 'static>(
     PossibleValuesParser::new(shown).try_map(move |given: String| {
         let is = |name: &str| name.eq_ignore_ascii_case(&given);
         let found = words.iter().find(|(spellings, ..)| spellings.split('|').any(is));
-        found.map(|(.., value)| value.clone()).ok_or("there is no such word")
+        found.map(|(.., value)| value.clone()).ok_or("not one of the possible values")
     })
 }
 
-/// Endings of names of files that are no Zarrs: who makes a new Zarr of such a name wants something else.
+/// Extensions of files that are not Zarrs: a new Zarr of such a name is probably a mistake.
 const OTHER_FILES: [&str; 27] = [
     "nc", "nc4", "cdf", "h5", "hdf", "hdf5", "he5", "grib", "grib2", "grb", "grb2", "tif", "tiff", "png",
     "jpg", "jpeg", "npy", "npz", "csv", "parq", "parquet", "json", "txt", "tar", "gz", "tgz", "7z",
 ];
 
-/// Refuses a new Zarr of a name that says it is something else. What is there already is what it is.
+/// Refuses a new Zarr whose name has the extension of another file type. Existing Zarrs are not checked.
 pub(crate) fn check_name(uri: &str) -> zaro::Result<()> {
     let name = uri.rsplit('/').next().unwrap_or(uri);
     let Some((_, ending)) = name.rsplit_once('.') else { return Ok(()) };
@@ -66,16 +64,14 @@ pub(crate) fn check_name(uri: &str) -> zaro::Result<()> {
         return Ok(());
     }
     let instead = match ending.to_ascii_lowercase().as_str() {
-        "json" | "parq" | "parquet" => "; zaro ref convert makes references",
-        "tif" | "tiff" | "png" => {
-            "; zaro image render draws pictures, zaro read -o writes the values of an array"
-        }
+        "json" | "parq" | "parquet" => "; zaro ref convert writes references",
+        "tif" | "tiff" | "png" => "; zaro image render writes pictures, zaro read -o the values of an array",
         "npy" | "csv" => "; zaro read -o writes the values of an array",
         _ => "",
     };
     Err(Error::usage(format!(
-        "{uri}: what is written here is a Zarr, a folder, and not a .{ending} file{instead}; a name that ends in .zarr says \
-         so, and one that ends in / is taken as it is"
+        "{uri}: this would write a Zarr (a folder), not a .{ending} file{instead}; use a name that ends in .zarr, or \
+         add a / at the end to use this one"
     )))
 }
 

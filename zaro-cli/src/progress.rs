@@ -1,4 +1,4 @@
-//! Progress on standard error, for what takes longer than a second, and a way to stop it.
+//! Progress bars on standard error for operations longer than a second, and their cancellation.
 
 use std::io::IsTerminal as _;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use zaro::{CancelToken, Progress, Task, Unit};
 
-/// How long nothing is shown.
+/// Delay before progress is shown.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// An operation as a person waits for it, until it is dropped.
+/// The progress bar and cancellation of one operation, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Watch {
     shown: Arc<Shown>,
@@ -23,9 +23,9 @@ pub(crate) struct Watch {
 #[derive(Debug)]
 struct Shown {
     bar: ProgressBar,
-    /// What there is in all, where the library is told of one window after another.
+    /// Total bytes, where the library only knows of one window at a time.
     total: Option<u64>,
-    /// Bytes of windows that are done.
+    /// Bytes of completed windows.
     before: AtomicU64,
     begun: Instant,
     patience: Duration,
@@ -33,7 +33,7 @@ struct Shown {
 }
 
 impl Watch {
-    /// For one operation; `eager` shows the bar at once, wherever standard error goes.
+    /// For one operation; `eager` shows the bar immediately, even if standard error is not a terminal.
     pub(crate) fn new(eager: bool) -> Self {
         Self::of(None, eager)
     }
@@ -56,7 +56,7 @@ impl Watch {
         Self { shown: Arc::new(shown), wanted, cancel: crate::signal::stops() }
     }
 
-    /// What the library is to tell, and to stop by.
+    /// The progress callback and cancel token for the library.
     pub(crate) fn task(&self) -> Task {
         let task = Task::default().with_cancel(&self.cancel);
         if !self.wanted {
@@ -71,7 +71,7 @@ impl Watch {
         self.shown.before.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Runs `f`, which prints, without the bar in its way.
+    /// Hides the bar while `f` prints.
     pub(crate) fn suspend<T>(&self, f: impl FnOnce() -> T) -> T {
         self.shown.bar.suspend(f)
     }

@@ -1,4 +1,4 @@
-//! `zaro read`: a part of an array, in a format.
+//! `zaro read`: read a part of an array and write it in a format.
 
 use std::io::{IsTerminal as _, Write};
 use std::path::PathBuf;
@@ -35,7 +35,7 @@ Examples:
   The same as a table with coordinates, and one value per station of a list:
       zaro read data.zarr temperature --sel time=2000-07 --cf --format csv --coords
       zaro read data.zarr temperature --points stations.csv --method nearest
-  A block, as numpy's file:
+  A block, as a numpy file:
       zaro read data.zarr temperature --start 0,10,20 --count 1,4,4 -o block.npy
   Every second row backwards, as JSON:
       zaro read data.zarr temperature --select '0,::-2,:' --format json
@@ -47,9 +47,9 @@ Examples:
       zaro read s3://bucket/data.zarr temperature --anonymous --isel time=0,lat=0:3
 
 A picture of numbers leaves NaN, _FillValue, missing_value and a fill value other than
-zero transparent. Row 0 is at the top; turn it with --select '::-1,:'.";
+zero transparent. Row 0 is at the top; flip it with --select '::-1,:'.";
 
-/// The pixels of a picture along a side, unless told otherwise.
+/// Default maximum pixels of a picture along a side.
 const MAX_SIZE: u16 = 2048;
 
 /// Read a part of an array
@@ -116,12 +116,12 @@ fn parse_range(text: &str) -> std::result::Result<(f64, f64), String> {
         text.split_once(',').and_then(|(a, b)| Some((a.trim().parse().ok()?, b.trim().parse().ok()?)));
     match numbers {
         Some((low, high)) if low < high => Ok((low, high)),
-        _ => Err("write two numbers, the lower one first, such as 0,255".into()),
+        _ => Err("expected two numbers, the lower one first, such as 0,255".into()),
     }
 }
 
 impl Read {
-    /// The whole array at `uri`, one element a line: the public conformance contract.
+    /// Prints the whole array at `uri`, one element per line: the public conformance contract.
     pub(crate) async fn print_lines(uri: &str, common: &Common) -> Result<()> {
         let array = common.open(uri).await?.array("").await?;
         let view = View::new(&[], array.meta())?;
@@ -155,7 +155,7 @@ impl Read {
             && path.as_os_str() != "-"
         {
             return Err(Error::usage(format!(
-                "{}: no format is known by that suffix (.npy .csv .json .png .raw .bin); add --format",
+                "{}: unknown extension (known are .npy .csv .json .png .raw .bin); add --format",
                 path.display()
             )));
         }
@@ -164,7 +164,7 @@ impl Read {
             refuse_endless(&array, &view, format, self.part.is_whole(), self.output.is_some())?;
         }
         if format == Format::Png && self.output.is_none() && std::io::stdout().is_terminal() {
-            return Err(Error::usage("a picture would garble the terminal; add -o FILE.png"));
+            return Err(Error::usage("a picture cannot be written to a terminal; add -o FILE.png"));
         }
         for message in self.idle_options(format, &meta.data_type) {
             common.warn(&message);
@@ -192,7 +192,10 @@ impl Read {
             Format::Json => Box::new(JsonLists::new(self.cf)),
             Format::Npy => {
                 if table::loses_its_type(&reading.data_type()) {
-                    common.warn(&format!("numpy has no {}; its bytes are written as type V", meta.data_type));
+                    common.warn(&format!(
+                        "numpy has no type {}; its bytes are written as type V",
+                        meta.data_type
+                    ));
                 }
                 Box::<Npy>::default()
             }
@@ -256,23 +259,23 @@ impl Read {
         out.finish()
     }
 
-    /// What to say of options that the format does not heed, where a reader of the output would believe they held.
+    /// Warnings about options that the output format ignores, where a reader of the output would expect an effect.
     fn idle_options(&self, format: Format, data_type: &DataType) -> Vec<String> {
         let picture = format == Format::Png;
         let idle = [
             (
                 "--order F",
                 self.order == Order::F && !matches!(format, Format::Raw | Format::Npy),
-                "C order is kept",
+                "C order is used",
             ),
-            ("--long", self.long && format != Format::Csv, "it is for csv"),
-            ("--coords", self.coords && format != Format::Csv, "it is for csv"),
-            ("--range", self.range.is_some() && !picture, "it is for pictures, and limits no numbers"),
-            ("--colormap", self.colormap != Colormap::Viridis && !picture, "it is for pictures"),
+            ("--long", self.long && format != Format::Csv, "it applies to csv"),
+            ("--coords", self.coords && format != Format::Csv, "it applies to csv"),
+            ("--range", self.range.is_some() && !picture, "it applies to pictures; values are not clipped"),
+            ("--colormap", self.colormap != Colormap::Viridis && !picture, "it applies to pictures"),
             (
                 "--max-size",
                 self.max_size != MAX_SIZE && !picture,
-                "it is for pictures, and leaves nothing out",
+                "it applies to pictures; all elements are written",
             ),
             (
                 "--cf",
@@ -290,18 +293,18 @@ impl Read {
     }
 }
 
-/// What the arrays beside this one say of it. Where they cannot be listed, that is said and the array is read by itself.
+/// The arrays beside this one that CF attributes refer to. If they cannot be listed, warns and reads the array alone.
 async fn beside(zarr: &Zarr, array: &Array, common: &Common) -> Related {
     related(zarr, array).await.unwrap_or_else(|e| {
         common.warn(&format!(
-            "{}: --cf could not look at the arrays beside it, for units of bounds or texts of letters: {e}",
+            "{}: --cf could not read the arrays beside it, for units of bounds or text stored as characters: {e}",
             shown(array.path())
         ));
         Related::default()
     })
 }
 
-/// How a table's brackets are marked.
+/// How the brackets of a table are coloured.
 fn mark(common: &Common) -> Box<table::Mark> {
     let paint = Paint::stdout(common.color);
     Box::new(move |text| paint.dim(text).into_owned())
@@ -311,7 +314,7 @@ fn array_name(array: &Array) -> &str {
     array.path().rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or("value")
 }
 
-/// Whether the fault lies in what was asked of the array, not in the output.
+/// Whether the error is in the request, not in the output.
 fn is_usage(e: &Error) -> bool {
     matches!(e.kind(), ErrorKind::Usage | ErrorKind::Unsupported)
 }
@@ -323,8 +326,8 @@ fn placed(e: Error, array: &Array) -> Error {
     e.with_node(shown(array.path())).with_store(array.store())
 }
 
-/// Refuses to print without end: damaged metadata may claim any shape, missing chunks cost nothing, and nobody reads
-/// that much from a pipe unawares. A file, or `-o -`, is taken at its word.
+/// Refuses to print an excessive number of elements: damaged metadata may claim any shape, and missing chunks cost
+/// nothing to read. With a file or `-o -` there is no limit.
 fn refuse_endless(array: &Array, view: &View, format: Format, whole: bool, named: bool) -> Result<()> {
     const MOST_EVER: u64 = 1 << 48;
     const MOST_BYTES: u64 = 4 << 30;
@@ -335,7 +338,7 @@ fn refuse_endless(array: &Array, view: &View, format: Format, whole: bool, named
     let bytes = wanted.saturating_mul(u64_of(meta.data_type.size()).max(1));
     if bytes > MOST_EVER {
         let message =
-            format!("the metadata claim {wanted} elements, which no store holds; select a part of them");
+            format!("the metadata claim {wanted} elements, more than any store holds; select a part of them");
         return Err(placed(Error::invalid(message), array));
     }
     let text = matches!(format, Format::Csv | Format::Json);
@@ -343,15 +346,15 @@ fn refuse_endless(array: &Array, view: &View, format: Format, whole: bool, named
     let endless = bytes > MOST_BYTES || (text && wanted > MOST_NUMBERS) || (whole && chunks > MOST_CHUNKS);
     if endless && !named {
         let message = format!(
-            "this would print {wanted} elements of {chunks} chunks; select a part of them, or name a file with \
-             -o FILE (-o - insists on standard output)"
+            "this would print {wanted} elements of {chunks} chunks; select a part of them, or write them with \
+             -o FILE (-o - for standard output)"
         );
         return Err(placed(Error::usage(message), array));
     }
     Ok(())
 }
 
-/// Which selection would make two dimensions of this, where a picture of more was wanted.
+/// Suggests a selection with two dimensions, where a picture of more was requested.
 fn advice(layout: &Layout) -> String {
     let surplus = layout.shape.iter().filter(|n| **n != 1).count().saturating_sub(2);
     if surplus == 0 {
@@ -378,10 +381,10 @@ fn advice(layout: &Layout) -> String {
     }
 }
 
-/// One read, whatever it is written as.
+/// One read, independent of the output format.
 struct ReadJob<'a> {
     array: &'a Array,
-    /// Whether it stays the same while it is read.
+    /// Detects changes of the array while it is read.
     steady: &'a Steady,
     reading: &'a Reading,
     order: Order,
@@ -409,14 +412,14 @@ impl ReadJob<'_> {
         if self.as_text { Lost::of_text() } else { Lost::default() }
     }
 
-    /// Says what was noticed on the way: chunks elsewhere than the metadata have them, and times without a text.
+    /// Warns of what was noticed while reading: chunks under another separator, and times that cannot be formatted.
     fn warn_after(&self, lost: &Lost) {
         for message in lost.messages() {
             self.common.warn(&format!("{}: {message}", shown(self.array.path())));
         }
         if self.array.separator_differs() {
             self.common.warn(&format!(
-                "{}: the chunks are stored with another separator than \"dimension_separator\" says [v2/separator]",
+                "{}: chunk keys use another separator than \"dimension_separator\" states [v2/separator]",
                 shown(self.array.path())
             ));
         }
@@ -473,8 +476,7 @@ impl ReadJob<'_> {
         }
         let watch = self.watch(1).map_err(|e| placed(e, self.array))?;
         if self.complete && view != *whole {
-            self.common
-                .warn("--complete looks only at chunks that are read, here those of the corners shown");
+            self.common.warn("--complete checks only chunks that are read, here those of the corners shown");
         }
         let mut lost = self.lost();
         let block = self.read(&view, &watch, &mut lost).await?;

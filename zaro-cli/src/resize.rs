@@ -1,4 +1,4 @@
-//! `zaro resize`: another shape for an array.
+//! `zaro resize`: change the shape of an array.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use zaro::{Array, Error, Result, hierarchy};
 
 use crate::args::{Common, Target};
 
-/// After how long it is said what is waited for.
+/// Delay before a message says what is being waited for.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 const EXAMPLES: &str = "\
@@ -19,8 +19,8 @@ Examples:
   zaro resize data.zarr temperature --axis time=+31
   zaro resize data.zarr temperature --axis time=365 --axis 1=-10
 
-What is new reads as the fill value. What a smaller array leaves out is deleted, and does not
-come back when it grows again. A resize that was stopped is finished by the same command.";
+New elements read as the fill value. Elements cut off by shrinking are deleted, and do not come
+back when the array grows again. Rerun the same command to resume a resize that was stopped.";
 
 /// Change the shape of an array
 #[derive(Debug, Args)]
@@ -42,7 +42,7 @@ pub(crate) struct Resize {
     axis: Vec<(String, Change)>,
 }
 
-/// What becomes of one extent.
+/// A change of one extent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Change {
     To(u64),
@@ -60,24 +60,24 @@ fn parse_change(text: &str) -> std::result::Result<(String, Change), String> {
         };
         Some((name.trim().to_owned(), change))
     });
-    parsed.ok_or_else(|| "write a dimension and its extent, such as time=365 or time=+31".into())
+    parsed.ok_or_else(|| "expected a dimension and its extent, such as time=365 or time=+31".into())
 }
 
-/// The number of the dimension that `name` means: its name, or else its number.
+/// The index of a dimension given by its name or number.
 pub(crate) fn dimension(name: &str, meta: &ArrayMeta) -> Result<usize> {
     match (meta.dimension(name), name.parse::<usize>()) {
         (Err(_), Ok(d)) if d < meta.shape.len() => Ok(d),
         _ if meta.shape.is_empty() => Err(Error::usage(
-            "the array has no dimensions (it is a single element), so that it can neither be resized nor appended to",
+            "the array has no dimensions (it is a scalar), so it can be neither resized nor appended to",
         )),
         (found, _) => found.map_err(|e| {
             let last = meta.shape.len().saturating_sub(1);
-            Error::usage(format!("{}; a number from 0 to {last} names one, too", e.message()))
+            Error::usage(format!("{}; or use its number, from 0 to {last}", e.message()))
         }),
     }
 }
 
-/// Waits for a change of the shape of the array at `path`, and says so if it takes long because somebody else is at it.
+/// Changes the shape of the array at `path`, with a message if it has to wait long for another writer.
 pub(crate) async fn patiently<T>(
     common: &Common,
     store: &SharedStore,
@@ -91,7 +91,7 @@ pub(crate) async fn patiently<T>(
     }
     // Who cannot be asked is no reason to fail.
     if let Ok(Some(who)) = hierarchy::waits_for(store, path).await {
-        common.say(&format!("{}: waiting for the end of a change of its shape by {who}", shown(path)));
+        common.say(&format!("{}: waiting for {who} to finish resizing it", shown(path)));
     }
     change.await
 }
@@ -124,7 +124,7 @@ fn changed(array: &Array, old: &[u64], changes: &[(String, Change)]) -> Result<V
     for (name, change) in changes {
         let d = dimension(name, array.meta())?;
         if named.contains(&d) {
-            return Err(Error::usage(format!("dimension {name:?} is named twice")));
+            return Err(Error::usage(format!("dimension {name:?} is given twice")));
         }
         named.push(d);
         let Some(n) = shape.get_mut(d) else { continue };
@@ -133,8 +133,9 @@ fn changed(array: &Array, old: &[u64], changes: &[(String, Change)]) -> Result<V
             Change::Grow(by) => n.checked_add(*by),
             Change::Shrink(by) => n.checked_sub(*by),
         };
-        *n = new
-            .ok_or_else(|| Error::usage(format!("dimension {name:?} has {n} positions, too few for that")))?;
+        *n = new.ok_or_else(|| {
+            Error::usage(format!("dimension {name:?} has {n} positions and cannot shrink that much"))
+        })?;
     }
     Ok(shape)
 }

@@ -1,4 +1,4 @@
-//! The options of `zaro read`, `zaro write` and `zaro copy` that say which part is meant.
+//! The selection options of `zaro read`, `zaro write` and `zaro copy`.
 
 use std::fs::File;
 use std::sync::OnceLock;
@@ -29,7 +29,7 @@ pub(crate) struct Named {
     tolerance: Option<String>,
 }
 
-/// The words of `--method`.
+/// The values of `--method`.
 const METHODS: &[(&str, &str, Method)] = &[
     ("exact", "", Method::Exact),
     ("nearest", "", Method::Nearest),
@@ -38,7 +38,7 @@ const METHODS: &[(&str, &str, Method)] = &[
 ];
 
 impl Named {
-    /// Whether nothing was said.
+    /// Whether no option was given.
     pub(crate) fn is_empty(&self) -> bool {
         self.sel.is_empty() && self.isel.is_empty()
     }
@@ -73,18 +73,18 @@ pub(crate) struct ArrayPart {
     select: Option<String>,
     #[command(flatten)]
     pub(crate) named: Named,
-    /// What the names mean in the array, once that is known.
+    /// The indices that names and values resolve to, once looked up.
     #[arg(skip)]
     found: OnceLock<Vec<Index>>,
 }
 
 impl ArrayPart {
-    /// Whether nothing was said, so that the whole array is meant.
+    /// Whether no option was given, so that the whole array is selected.
     pub(crate) fn is_whole(&self) -> bool {
         self.start.is_none() && self.count.is_none() && self.select.is_none() && self.named.is_empty()
     }
 
-    /// Finds out what names and values mean in an array; has to come before [`Self::view`].
+    /// Resolves names and values in an array; must be called before [`Self::view`].
     pub(crate) async fn look_up(&self, zarr: &Zarr, array: &Array) -> Result<()> {
         if self.named.is_empty() {
             return Ok(());
@@ -97,7 +97,7 @@ impl ArrayPart {
         Ok(())
     }
 
-    /// What these options ask of an array with these metadata.
+    /// The view of an array with these metadata that the options select.
     pub(crate) fn view(&self, meta: &ArrayMeta) -> Result<View> {
         self.view_of(meta, None)
     }
@@ -131,21 +131,21 @@ pub(crate) fn points(texts: &[String]) -> Result<Points> {
     }
 }
 
-/// A number of `--start`. Other array programs count a negative one from the end, so it says what does that here.
+/// Parses a number of `--start`. Other programs count negative ones from the end; the error names the option for that.
 fn parse_start(text: &str) -> std::result::Result<u64, String> {
-    parse_whole(text, "a start must not be negative; --select counts from the end, as in --select '-1'")
+    parse_whole(text, "a start must not be negative; to count from the end, use --select '-1'")
 }
 
 /// A number of `--count`.
 fn parse_count(text: &str) -> std::result::Result<u64, String> {
-    parse_whole(text, "a count must not be negative; --select leaves out the end, as in --select ':-1'")
+    parse_whole(text, "a count must not be negative; to leave out the end, use --select ':-1'")
 }
 
 fn parse_whole(text: &str, negative: &str) -> std::result::Result<u64, String> {
     let text = text.trim();
     text.parse().map_err(|_| match text.strip_prefix('-') {
         Some(digits) if digits.parse::<u64>().is_ok() => negative.to_owned(),
-        _ => "write one whole number a dimension, such as 0,10,20".to_owned(),
+        _ => "expected one whole number per dimension, such as 0,10,20".to_owned(),
     })
 }
 
@@ -154,7 +154,7 @@ fn block(start: Option<&[u64]>, count: Option<&[u64]>, meta: &ArrayMeta) -> Resu
     let rank = meta.shape.len();
     for (word, numbers) in [("--start", start), ("--count", count)] {
         if let Some(n) = numbers.map(<[u64]>::len).filter(|n| *n != rank) {
-            return Err(Error::usage(format!("{word} has {n} numbers, the array {rank} dimensions")));
+            return Err(Error::usage(format!("{word} has {n} numbers, but the array has {rank} dimensions")));
         }
     }
     let at = |numbers: Option<&[u64]>, d: usize| numbers.and_then(|v| v.get(d)).copied();

@@ -1,10 +1,10 @@
-//! Command lines that can be pasted into a shell.
+//! Quoting of command lines that can be pasted into a shell.
 
 use zaro::internal::path::shown;
 
 use crate::paint::{Paint, is_safe};
 
-/// A word as a POSIX shell takes it for one word, with nothing in it that the shell acts on.
+/// Quotes a word for a POSIX shell.
 pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./,:@%+=".contains(c);
     // A word that begins so may be an assignment, or a folder of the user's.
@@ -14,8 +14,8 @@ pub(crate) fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// The command line `zaro COMMAND URI PATH MORE`, with the words that say how the store is reached. `None` if a name in it
-/// has characters that cannot be shown: a line that is shown otherwise than it is would not work, or worse.
+/// The command line `zaro COMMAND URI PATH MORE`, with the store options. `None` if a name in it has characters that
+/// cannot be shown: a line with them escaped would not work, or do something else.
 pub(crate) fn line(
     command: &[&str],
     uri: &str,

@@ -1,7 +1,7 @@
-//! Signals that end a process: Ctrl-C, and those of a batch system, a shut-down or a lost terminal.
+//! Graceful shutdown on signals: Ctrl-C, and those of a batch system, a shutdown or a lost terminal.
 //!
-//! Whoever can stop in order is told to, and then leaves no half file behind. If nobody can, at the second signal, or
-//! after ten seconds, the process ends there and then; its temporary files go with it.
+//! The first signal cancels operations that can be cancelled, which then leave no partial files. If there are none, at
+//! the second signal, or after ten seconds, the process ends immediately; its temporary files are removed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -9,28 +9,28 @@ use std::time::Duration;
 
 use zaro::{CancelToken, ErrorKind};
 
-/// How long they have for it.
+/// Grace period for cancelled operations.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Those who can stop in order, as long as they are there.
+/// The tokens of running operations that can be cancelled.
 static CANCEL: Mutex<Vec<Weak<CancelToken>>> = Mutex::new(Vec::new());
 
-/// A token that the first signal sets.
+/// A token that is cancelled by the first signal.
 pub(crate) fn stops() -> Arc<CancelToken> {
     let cancel = Arc::new(CancelToken::new());
     CANCEL.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&cancel));
     cancel
 }
 
-/// Whether what was to be done is all but done.
+/// Whether the operation is past the point where it can be cancelled.
 static LATE: AtomicBool = AtomicBool::new(false);
 
-/// From now on a first signal comes too late: what was begun happens, and the exit code says so.
+/// From now on the first signal is ignored: the operation completes, and the exit code says so.
 pub(crate) fn too_late() {
     LATE.store(true, Ordering::Relaxed);
 }
 
-/// Standard input, whose reader does not wait on after a signal.
+/// Standard input whose reads end after a signal.
 pub(crate) struct StoppableStdin {
     input: system::Input,
     cancel: Arc<CancelToken>,
@@ -66,7 +66,7 @@ mod system {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use tokio::signal::unix::{SignalKind, signal};
 
-    /// Not buffered: what a buffer holds is not seen by who waits for the pipe.
+    /// Unbuffered: polling the pipe does not see what a buffer holds.
     pub(super) struct Input(File);
 
     impl Input {
@@ -74,7 +74,7 @@ mod system {
             std::io::stdin().as_fd().try_clone_to_owned().map(|pipe| Self(pipe.into()))
         }
 
-        /// Whether there is something to read, after a moment at most. What cannot be waited for is read; so is the end.
+        /// Polls briefly whether there is something to read; true also at the end, and if it cannot be polled.
         pub(super) fn is_ready(&self) -> bool {
             let pause = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
             let mut waited = [PollFd::new(&self.0, PollFlags::IN)];
@@ -104,7 +104,7 @@ mod system {
         }
     }
 
-    /// Whether a signal was to be ignored when the process began.
+    /// Whether a signal was ignored when the process started.
     fn is_ignored(kind: SignalKind) -> bool {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -113,7 +113,7 @@ mod system {
     }
 }
 
-/// Ctrl-C alone, and input that is waited for. Untested.
+/// Other systems: only Ctrl-C, and blocking input. Untested.
 #[cfg(not(unix))]
 mod system {
     use std::io::Read as _;
@@ -145,9 +145,9 @@ mod system {
     }
 }
 
-/// What became of one kind of signal.
+/// How one kind of signal is handled.
 struct Heard {
-    /// The exit code of who is ended there and then.
+    /// The exit code if the process ends immediately.
     at_once: i32,
     first: bool,
 }
@@ -179,7 +179,7 @@ impl Heard {
     }
 }
 
-/// Ends the process there and then.
+/// Ends the process immediately.
 fn end(code: i32) -> ! {
     zaro::internal::local::remove_temporaries();
     std::process::exit(code)

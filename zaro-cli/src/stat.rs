@@ -1,4 +1,4 @@
-//! `zaro stat`: what the elements of an array are like.
+//! `zaro stat`: show sizes, ranges, means and histograms of arrays.
 
 use clap::Args;
 use zaro::Result;
@@ -17,9 +17,9 @@ Examples:
   zaro stat data.zarr temperature
   zaro stat data.zarr --json
 
-Reads all elements, within --memory. Numbers are unpacked as their attributes say
-(scale_factor, add_offset), and those that are missing by _FillValue or missing_value are
-left out. Of a group, every array.";
+Reads all elements, within --memory. Numbers are unpacked with scale_factor and add_offset;
+values that are missing by _FillValue or missing_value are left out. For a group, shows every
+array.";
 
 /// The widest bar of a histogram.
 const BAR: u64 = 40;

@@ -1,7 +1,7 @@
-//! Standard output, with every error told.
+//! Standard output with every write error reported.
 //!
-//! Rust's own handle is kind to daemons: what is written to a standard output that is closed, or not open for writing,
-//! counts as written. Somebody who redirected it wants to know.
+//! Rust's own handle ignores errors of a standard output that is closed or not open for writing. A user who redirected
+//! it needs to know.
 
 // SAFETY: the one `unsafe` is the attribute that puts a function into the list of those that run before `main`. The
 // function has the type that the list asks for, takes nothing, cannot unwind (it neither allocates much nor panics), and

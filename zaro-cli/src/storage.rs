@@ -1,15 +1,14 @@
-//! How chunks are cut and coded: the same options for every command that makes arrays.
+//! Chunk, shard and codec options, shared by every command that creates arrays.
 
 use clap::Args;
 use zaro::copy::Sizes;
 use zaro::meta::{CodecMeta, parse_codecs};
 use zaro::{Error, Result};
 
-/// How chunks are cut and coded.
+/// Chunk shape, shard shape and codecs.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Storage {
-    /// The shape of a chunk: 10,64,64, or some dimensions by name: time=100,lat=10 [default: as in what it is made of, or up
-    /// to 1 MiB]
+    /// Chunk shape: 10,64,64, or some dimensions by name: time=100,lat=10 [default: that of the source, or up to 1 MiB]
     #[arg(long, value_name = "SIZES", value_parser = parse_sizes, help_heading = "How it is stored")]
     pub(crate) chunks: Option<Sizes>,
     /// Shard shape, a multiple of the chunk shape, in the same form; none for no shards; V3 only
@@ -35,7 +34,7 @@ impl Storage {
         self.chunks.as_ref().map(list).transpose()
     }
 
-    /// The shards asked for, of an image; none if there shall be none.
+    /// The shards asked for, of an image; `Some(None)` for no shards.
     pub(crate) fn shard_list(&self) -> Result<Option<Option<Vec<u64>>>> {
         self.shards.as_ref().map(|s| s.0.as_ref().map(list).transpose()).transpose()
     }
@@ -44,13 +43,11 @@ impl Storage {
 fn list(sizes: &Sizes) -> Result<Vec<u64>> {
     match sizes {
         Sizes::List(list) => Ok(list.clone()),
-        Sizes::Named(_) => {
-            Err(Error::usage("of an image, write the lengths along its axes, such as 1,512,512"))
-        }
+        Sizes::Named(_) => Err(Error::usage("for an image, give one length per axis, such as 1,512,512")),
     }
 }
 
-/// The lengths along dimensions of these names, of which those of `old` stay that are not named.
+/// The lengths along dimensions of these names; `old` for those that are not given.
 pub(crate) fn lengths(sizes: &Sizes, names: &[Option<String>], old: Vec<u64>) -> Result<Vec<u64>> {
     let named = match sizes {
         Sizes::List(list) => return Ok(list.clone()),
@@ -59,8 +56,9 @@ pub(crate) fn lengths(sizes: &Sizes, names: &[Option<String>], old: Vec<u64>) ->
     let mut out = old;
     for (name, length) in named {
         let place = names.iter().position(|n| n.as_ref() == Some(name)).and_then(|d| out.get_mut(d));
-        *place.ok_or_else(|| Error::usage(format!("there is no dimension {name:?}; --dims names them")))? =
-            *length;
+        *place.ok_or_else(|| {
+            Error::usage(format!("there is no dimension {name:?}; name them with --dims"))
+        })? = *length;
     }
     Ok(out)
 }
@@ -74,7 +72,7 @@ fn parse_sizes(text: &str) -> std::result::Result<Sizes, String> {
         return text.split(',').map(length).collect::<std::result::Result<_, _>>().map(Sizes::List);
     }
     let named = text.split(',').map(|part| {
-        let (name, n) = part.split_once('=').ok_or_else(|| format!("write NAME=LENGTH, not {part:?}"))?;
+        let (name, n) = part.split_once('=').ok_or_else(|| format!("expected NAME=LENGTH, not {part:?}"))?;
         Ok((name.trim().to_owned(), length(n)?))
     });
     named.collect::<std::result::Result<_, String>>().map(Sizes::Named)

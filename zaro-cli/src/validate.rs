@@ -1,4 +1,4 @@
-//! `zaro validate`: every rule that is broken, with its name and its place.
+//! `zaro validate`: check a Zarr against the specification and report every broken rule.
 
 use std::process::ExitCode;
 
@@ -19,9 +19,9 @@ Examples:
   zaro validate data.zarr --data            every chunk is read and decoded
   zaro validate data.zarr --json | jq '.findings[].rule'
 
-Checks the metadata of every node, whether its codecs can be built, the names of V3 nodes, and
+Checks the metadata of every node, whether its codecs are supported, the names of V3 nodes, and
 whether consolidated metadata agree with the nodes' own. Chunks are read only with --data; each
-that is broken is an error, with its key. Exit code 1 if there is an error.";
+broken chunk is an error, with its key. Exit code 1 if there is an error.";
 
 /// Check all metadata against the specification, and chunks with --data
 #[derive(Debug, Args)]

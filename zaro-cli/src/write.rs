@@ -1,4 +1,4 @@
-//! `zaro write`: elements from a file into an array.
+//! `zaro write`: write elements from a file into an array.
 
 use std::path::PathBuf;
 
@@ -25,19 +25,19 @@ const EXAMPLES: &str = "\
 Examples:
   A numpy file into an array of its shape and type:
       zaro write data.zarr temperature --from temperature.npy
-  Make the array as well:
+  Create the array as well:
       zaro write data.zarr temperature --from temperature.npy --create --chunks 1,90,180 --dims time,lat,lon
   One step of it, one corner of it:
       zaro write data.zarr temperature --from today.npy --select '6,:,:'
       zaro write data.zarr temperature --from corner.npy --start 0,10,20
-  More steps at the end:
+  Append more steps:
       zaro write data.zarr temperature --from tomorrow.npy --append time
-  What another program prints:
+  From the output of another program:
       zaro read a.zarr x --format raw -o - | zaro write b.zarr x --from - --input-format raw
 
-numpy files and raw elements of any size are read piece by piece, within --memory; JSON and
-CSV are read whole. A chunk is written whole or not at all. Several programs may write to
-one array at the same time; no element of any is lost.";
+numpy files and raw elements of any size are streamed, within --memory; JSON and CSV are read
+whole. A chunk is written atomically. Several programs may write to one array concurrently; no
+element of any is lost.";
 
 /// Write elements from a file into an array
 #[derive(Debug, Args)]
@@ -90,10 +90,10 @@ pub(crate) struct Write {
     json: bool,
 }
 
-/// The array as it was found.
+/// The array to write to.
 enum Found {
     There(Array),
-    /// It is to be made, like this.
+    /// It does not exist, and is to be created like this.
     Missing(Box<ArrayMeta>),
 }
 
@@ -106,22 +106,22 @@ impl Found {
     }
 }
 
-/// Where in an array an input goes, before the array is touched.
+/// Where in an array the input is written, before the array is modified.
 struct Place {
     view: View,
     /// The shape of the input.
     shape: Vec<u64>,
-    /// Along which dimension the array has to grow first, and by how much; `view` is then not yet known.
+    /// Along which dimension the array has to grow first, and by how much; then `view` is not yet known.
     grow: Option<(usize, u64)>,
 }
 
-/// Where the elements go: which part of which array.
+/// Where the elements are written: which part of which array.
 struct Destination {
     array: Array,
     view: View,
-    /// Whether the array was made just now.
+    /// Whether the array was just created.
     blank: bool,
-    /// Along which dimension the array becomes longer, and from where on.
+    /// The dimension that is appended along, and from which index on.
     grown: Option<(usize, u64)>,
 }
 
@@ -203,7 +203,7 @@ impl Write {
         told
     }
 
-    /// Opens the input and reads what says its shape and type.
+    /// Opens the input and reads its shape and type.
     fn open(&self) -> Result<Input> {
         let read: fn(RawOrigin) -> Result<Input> =
             match self.input_format.or_else(|| Format::of_file(&self.from)) {
@@ -213,7 +213,7 @@ impl Write {
                 Some(Format::Json) => Input::json,
                 Some(Format::Table | Format::Png) | None => {
                     return Err(Error::usage(
-                        "no format is known by that name (.npy .raw .bin .csv .json); add --input-format",
+                        "unknown extension (known are .npy .raw .bin .csv .json); add --input-format",
                     ));
                 }
             };
@@ -241,15 +241,15 @@ impl Write {
         given.iter().find(|(_, given)| *given).map(|(option, _)| *option)
     }
 
-    /// Options for a new array do nothing to one that is there.
+    /// Refuses options that only apply to a new array.
     fn refuse_idle_options(&self) -> Result<()> {
         match self.option_for_new() {
-            Some(option) => Err(Error::usage(format!("{option} is for a new array; add --create"))),
+            Some(option) => Err(Error::usage(format!("{option} applies to a new array only; add --create"))),
             None => Ok(()),
         }
     }
 
-    /// The array to write to, or what it is to be.
+    /// Finds the array to write to, or describes the one to create.
     async fn find(
         &self,
         common: &Common,
@@ -263,11 +263,11 @@ impl Write {
         }
         if !self.create || there {
             if there && let Some(option) = self.option_for_new() {
-                common.warn(&format!("the array is there already, so {option} has no effect"));
+                common.warn(&format!("the array already exists, so {option} has no effect"));
             }
             let array = common.zarr_in(store).await?.array(path).await;
             let array = array.map_err(|e| match e.is_not_found() {
-                true => e.with_hint("create", "makes a new array"),
+                true => e.with_hint("create", "creates a new array"),
                 false => e,
             })?;
             common.warn_findings(array.findings());
@@ -275,7 +275,7 @@ impl Write {
         }
         if !self.part.is_whole() {
             return Err(Error::usage(
-                "a part of an array that is not there: make it first, with zaro create",
+                "cannot write a part of an array that does not exist; create it first, with zaro create",
             ));
         }
         let format = create::format_for(store, path, common.format()).await?;
@@ -283,18 +283,18 @@ impl Write {
         (new.data_type, new.endian) = match (self.making.data_type()?, &*input) {
             (Some((t, endian)), _) => (t, endian.unwrap_or(Endian::Little)),
             (None, Input::Npy(header, _)) => (header.stored.fixed()?.clone(), Endian::Little),
-            (None, _) => return Err(Error::usage("the input does not say its type; add --dtype")),
+            (None, _) => return Err(Error::usage("the type of the input is unknown; add --dtype")),
         };
         let shape = match &self.shape {
             Some(shape) => Some(shape.0.clone()),
             None => input.shape(&new.data_type, None, &[])?,
         };
-        new.shape = shape.ok_or_else(|| Error::usage("the input does not say its shape; add --shape"))?;
+        new.shape = shape.ok_or_else(|| Error::usage("the shape of the input is unknown; add --shape"))?;
         self.making.apply(&mut new)?;
         Ok(Found::Missing(Box::new(new.meta()?)))
     }
 
-    /// Where in the array the input goes.
+    /// Where in the array the input is written.
     fn place(&self, target: &Found, input: &mut Input) -> Result<Place> {
         let meta = target.meta();
         // What is made now is made as long as it has to be.
@@ -325,7 +325,7 @@ impl Write {
                 _ => Ok(Place { view, shape: wanted, grow: None }),
             };
         };
-        let mut shape = said.ok_or_else(|| Error::usage("the input does not say its shape; add --shape"))?;
+        let mut shape = said.ok_or_else(|| Error::usage("the shape of the input is unknown; add --shape"))?;
         if shape.len().checked_add(1) == Some(meta.shape.len()) {
             // One step, without the dimension along which it is one.
             shape.insert(axis, 1);
@@ -334,7 +334,7 @@ impl Write {
             && shape.iter().zip(&meta.shape).enumerate().all(|(d, (a, b))| d == axis || a == b);
         if !fits {
             return Err(Error::usage(format!(
-                "the input has the shape {shape:?}, which cannot be added along dimension {axis} of {:?}",
+                "the input has the shape {shape:?}, which cannot be appended along dimension {axis} of {:?}",
                 meta.shape
             )));
         }

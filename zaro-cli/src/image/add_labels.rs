@@ -1,4 +1,4 @@
-//! `zaro image add-labels`: labels of an image, from an array or a file.
+//! `zaro image add-labels`: add a label image from an array or a file.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -26,12 +26,12 @@ Examples:
       zaro image add-labels image.zarr nuclei --from masks.zarr/nuclei \\
           --colors 1=FF0000FF --colors 2=00FF0080
       zaro image add-labels image.zarr nuclei --from masks.zarr/nuclei --colors colors.json
-  As images before 0.1 had it: a plain array below masks:
+  In the format before 0.1, a plain array below masks:
       zaro image add-labels old.zarr original/0 --from roi.npy --as-mask --colors 1=00800080
 
-Labels have the image's axes; along each they are as long as the image, or 1 long. They get as
-many levels as the image has, by the most frequent value. A file of colours is JSON as image-label
-has it, or lines such as 1=FF0000FF or 1,255,0,0,255.";
+Labels have the image's axes; along each their size is that of the image, or 1. They get as many
+levels as the image, downsampled by mode. A file of colours is JSON in the form of image-label, or
+lines such as 1=FF0000FF or 1,255,0,0,255.";
 
 /// Add labels to an image
 #[derive(Debug, Args)]
@@ -105,15 +105,14 @@ impl AddLabels {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Where the pixels come from: a file that is there and is no folder, or an array.
+    /// Where the pixels come from: an existing file that is not a folder, or an array.
     async fn source(&self, common: &Common) -> Result<LabelSource> {
         let local = Path::new(self.from.strip_prefix("file://").unwrap_or(&self.from));
         let ending = local.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
         if local.is_file() && !["zip", "ozx", "json"].contains(&ending.as_str()) {
             let options = ImageSourceOptions::default().with_axes(self.axes.clone()).with_indexes(true);
             let mut all = open_sources(&[local.to_owned()], &options)?;
-            let first =
-                all.drain(..).next().ok_or_else(|| Error::invalid("there is no image in the file"))?;
+            let first = all.drain(..).next().ok_or_else(|| Error::invalid("the file contains no image"))?;
             for warning in &first.warnings {
                 common.warn(warning);
             }

@@ -1,4 +1,4 @@
-//! `zaro image convert`: files to OME-Zarr.
+//! `zaro image convert`: convert TIFF, PNG, JPEG or numpy files to OME-Zarr.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -22,17 +22,17 @@ const EXAMPLES: &str = "\
 Examples:
   A TIFF file of any kind, with its pixel size and channels:
       zaro image convert stack.ome.tif stack.zarr
-  One file per plane; braces say what the numbers in the names are:
+  One file per plane; braces name the axes of the numbers in the file names:
       zaro image convert 'img_t{t:03}_c{c}_z{z:02}.tif' image.zarr
       zaro image convert plane*.png stack.zarr --pixel-size 2,0.5,0.5 --unit micrometer
   Large shards of small chunks, to a bucket:
       zaro image convert big.tif s3://bucket/big.zarr --chunks 512,512 --shards 4096,4096
-  An array of numpy, to an older version:
+  A numpy array, to an older version:
       zaro image convert cells.npy cells.zarr --axes czyx --to 0.4
 
-Axes t, c and z of length 1 are left out; --keep-axes keeps those the file speaks of. Smaller
-levels are made until y and x are small; --levels 1 makes none. A file of several images becomes
-a collection (bioformats2raw.layout) with the images 0, 1, 2; --series takes one of them.";
+Axes t, c and z of length 1 are dropped; --keep-axes keeps those the file declares. Smaller
+levels are added until y and x are small; --levels 1 adds none. A file of several images becomes
+a collection (bioformats2raw.layout) with the images 0, 1, 2; --series converts one of them.";
 
 /// Convert TIFF, PNG, JPEG or numpy files to an image
 #[derive(Debug, Args)]
@@ -91,12 +91,12 @@ pub(crate) struct Convert {
 fn parse_version(text: &str) -> std::result::Result<ImageVersion, String> {
     match ImageVersion::parse(text) {
         Some(version @ (ImageVersion::V04 | ImageVersion::V05 | ImageVersion::V06)) => Ok(version),
-        _ => Err("write 0.4, 0.5 or 0.6".to_owned()),
+        _ => Err("expected 0.4, 0.5 or 0.6".to_owned()),
     }
 }
 
 fn parse_method(text: &str) -> std::result::Result<Method, String> {
-    Method::parse(text).ok_or_else(|| "write mean, mode, gaussian or decimate".to_owned())
+    Method::parse(text).ok_or_else(|| "expected mean, mode, gaussian or decimate".to_owned())
 }
 
 impl Convert {
@@ -158,7 +158,9 @@ impl Convert {
         if let Some(n) = self.series {
             let there = sources.len();
             if n >= there {
-                return Err(Error::usage(format!("there is no image {n}: there are {there}, from 0")));
+                return Err(Error::usage(format!(
+                    "there is no image {n}: the file has {there}, counted from 0"
+                )));
             }
             sources = sources.into_iter().skip(n).take(1).collect();
         }
@@ -169,7 +171,7 @@ impl Convert {
 /// The unit's name, also from its symbol.
 fn unit(text: &str) -> Result<String> {
     let known = units::length(text);
-    known.ok_or_else(|| Error::usage(format!("{text:?} is no unit of length, such as micrometer")))
+    known.ok_or_else(|| Error::usage(format!("{text:?} is not a unit of length, such as micrometer")))
 }
 
 fn told(image: &Converted) -> String {
@@ -189,7 +191,7 @@ fn told(image: &Converted) -> String {
         image.data_type,
         plural(image.levels.len(), "level"),
         if pixel.is_empty() {
-            "pixels without a size".to_owned()
+            "no pixel size".to_owned()
         } else {
             format!("a pixel is {}", pixel.join(", "))
         }

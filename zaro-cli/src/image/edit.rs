@@ -1,4 +1,4 @@
-//! `zaro image edit`: names, colours, windows, pixel sizes.
+//! `zaro image edit`: change names, colours, contrast windows and pixel sizes.
 
 use std::process::ExitCode;
 
@@ -15,18 +15,18 @@ const EXAMPLES: &str = "\
 Examples:
   Names and colours of channels, by number or name:
       zaro image edit image.zarr --channel 0:label=DNA,color=0000FF --channel GFP:color=00FF00
-  What is drawn as black and as the full colour, given or from the pixels:
+  The contrast window (values drawn as black and as full colour), given or from the pixels:
       zaro image edit image.zarr --channel 0:window=100:2000
       zaro image edit image.zarr --auto
   The size of a pixel, in all levels:
       zaro image edit image.zarr --pixel-size z=2,y=0.325,x=0.325 --unit z,y,x=micrometer
-  The plane to begin with, and the name:
+  The default plane, and the name:
       zaro image edit image.zarr --default-z 12 --default-t 0 --name 'Embryo 3'
   The colour of label 7:
       zaro image edit image.zarr --label-color cells:7=FF00FF80
 
-Only metadata are changed, never chunks; keys that zaro does not know stay. Of a channel there
-are label, color, window=START:END, min, max, family, coefficient, inverted, active.";
+Only metadata are changed, never chunks; unknown keys are kept. Keys of a channel: label, color,
+window=START:END, min, max, family, coefficient, inverted, active.";
 
 /// Change names, colours, windows and pixel sizes
 #[derive(Debug, Args)]
@@ -43,7 +43,7 @@ pub(crate) struct Edit {
     /// Change a channel: its number or name, then what changes; may be repeated
     #[arg(long, value_name = "CHANNEL:KEY=VALUE,...", value_parser = ChannelEdit::parse)]
     channel: Vec<(Which, ChannelEdit)>,
-    /// Windows from the pixels of the smallest level
+    /// Set contrast windows from the pixels of the smallest level
     #[arg(long)]
     auto: bool,
     /// The size of a pixel: z=2,y=0.5,x=0.5
@@ -58,7 +58,7 @@ pub(crate) struct Edit {
     /// The plane to show, along t
     #[arg(long, value_name = "N")]
     default_t: Option<u64>,
-    /// How channels become one picture
+    /// Colour model: draw channels in colour or in greyscale
     #[arg(long, value_parser = word(MODELS))]
     model: Option<ColorModel>,
     /// The colour of a label: its name, the value, red green blue alpha; may be repeated
@@ -66,7 +66,7 @@ pub(crate) struct Edit {
     label_color: Vec<(String, LabelColor)>,
 }
 
-/// The words of `--model`.
+/// The values of `--model`.
 const MODELS: &[(&str, &str, ColorModel)] =
     &[("color", "", ColorModel::Color), ("greyscale", "", ColorModel::Greyscale)];
 
@@ -119,7 +119,7 @@ impl Edit {
         };
         let nothing = Changes { multiscale: self.multiscale.clone(), ..Changes::default() };
         if changes == nothing && self.label_color.is_empty() && !self.auto {
-            return Err(Error::usage("say what is to be changed; --help shows what there is"));
+            return Err(Error::usage("nothing to change; see --help for the options"));
         }
         let (store, path) = common.open_for_writing(&self.target, false).await?;
         if self.auto {

@@ -1,4 +1,4 @@
-//! `zaro image info`: what is in an image, a plate, a well or a collection of images.
+//! `zaro image info`: summarize an image, plate, well or collection of images.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -26,9 +26,9 @@ Examples:
   zaro image info plate.zarr
   zaro image info https://example.org/image.zarr --json
 
-Every image of a plate, a well or a bioformats2raw layout is shown; of those after the first
-one, a line each, unless --all is given. One that cannot be read is shown with its error, and
-the exit code is 4. Pixels are not read.";
+Shows every image of a plate, well or bioformats2raw layout: the first in full, the others as one
+line each, unless --all is given. An image that cannot be read is shown with its error, and the
+exit code is 4. Pixels are not read.";
 
 /// Show what is in an image: sizes, levels, channels, labels
 #[derive(Debug, Args)]
@@ -36,7 +36,7 @@ the exit code is 4. Pixels are not read.";
 pub(crate) struct Info {
     #[command(flatten)]
     target: Target,
-    /// Show every image at length
+    /// Show every image in full
     #[arg(short, long)]
     all: bool,
     /// Print JSON
@@ -49,7 +49,7 @@ impl Info {
     pub(crate) async fn run(&self, common: &Common) -> Result<ExitCode> {
         if let Some(kind) = picture_file(&self.target.uri) {
             return Err(Error::usage(format!(
-                "this is a {kind} file, not a Zarr; `zaro image convert` makes an OME-Zarr of it"
+                "this is a {kind} file, not a Zarr; `zaro image convert` converts it to OME-Zarr"
             ))
             .with_store(&self.target.uri));
         }
@@ -77,7 +77,7 @@ impl Info {
     }
 }
 
-/// What kind of file is at a path, if it is one that can be converted.
+/// The type of the file at a path, if it is one that can be converted.
 fn picture_file(uri: &str) -> Option<&'static str> {
     let path = Path::new(uri.strip_prefix("file://").unwrap_or(uri));
     let ending = path.extension()?.to_str()?.to_ascii_lowercase();
@@ -95,12 +95,12 @@ fn picture_file(uri: &str) -> Option<&'static str> {
 struct Page<'a> {
     paint: Paint,
     uri: &'a str,
-    /// The words of the command line that say how the store is reached, if they can be shown.
+    /// The store options of the command line, if they can be shown.
     reached_by: Option<Vec<String>>,
     all: bool,
 }
 
-/// The options of a picture of an image; a small one of a large image.
+/// The options to render an image: a small picture of a large image.
 fn picture(summary: &ImageSummary) -> Vec<&'static str> {
     let size = if is_large(summary) { &["--size", "2048"][..] } else { &[] };
     [&["-o", "picture.png"], size].concat()
@@ -164,7 +164,7 @@ impl Page<'_> {
         let several = summary.pyramids.len() > 1;
         for pyramid in &summary.pyramids {
             if several {
-                row("pyramid", pyramid.multiscale.name.clone().unwrap_or_else(|| "(without a name)".into()));
+                row("pyramid", pyramid.multiscale.name.clone().unwrap_or_else(|| "(unnamed)".into()));
             }
             for (i, level) in pyramid.levels.iter().enumerate() {
                 if i == 0 {
@@ -207,7 +207,7 @@ impl Page<'_> {
     }
 }
 
-/// Whether a picture of the whole would be more than people look at, or than there can be.
+/// Whether a picture of the whole image would be too large to look at, or to make.
 fn is_large(summary: &ImageSummary) -> bool {
     let first = summary.pyramids.first().and_then(|p| Some((&p.multiscale.axes, p.levels.first()?)));
     let sides = first.map(|(axes, level)| axes.iter().zip(&level.shape)).into_iter().flatten();
@@ -215,7 +215,7 @@ fn is_large(summary: &ImageSummary) -> bool {
 }
 
 fn assumed(assumed: bool) -> &'static str {
-    if assumed { " (no version is stated; this is what it looks like)" } else { "" }
+    if assumed { " (no version stated; guessed from the metadata)" } else { "" }
 }
 
 fn sizes(axes: &[Axis], level: &LevelSummary) -> String {
@@ -236,7 +236,7 @@ fn physical(axes: &[Axis], level: &LevelSummary) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-/// Six digits at most, without zeros behind.
+/// At most six digits, without trailing zeros.
 fn short(x: f64) -> String {
     let text = format!("{x:.6}");
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
@@ -258,7 +258,7 @@ fn level_text(level: &LevelSummary) -> String {
 }
 
 fn channel_text(i: usize, channel: &Channel) -> String {
-    let mut out = format!("{i}  {}", channel.label.as_deref().unwrap_or("(without a name)"));
+    let mut out = format!("{i}  {}", channel.label.as_deref().unwrap_or("(unnamed)"));
     if let Some(color) = channel.color {
         out.push_str(&format!("  #{}", hex(color)));
     }
@@ -312,10 +312,10 @@ fn plate_text(plate: &Plate, images: &str) -> String {
     out
 }
 
-/// The most places that are drawn; plates of 1536 wells are the largest that are made.
+/// Maximum places drawn; the largest plates in use have 1536 wells.
 const MOST_PLACES: usize = 1 << 14;
 
-/// The wells as a map: a dot for an empty place. Nothing if there are too many to be looked at.
+/// The wells as a map, with a dot for an empty place; nothing if there are too many to show.
 fn grid(plate: &Plate) -> String {
     if plate.rows.len().saturating_mul(plate.columns.len()) > MOST_PLACES {
         return String::new();

@@ -1,4 +1,4 @@
-//! `zaro image`: OME-Zarr images.
+//! `zaro image`: commands for OME-Zarr images.
 
 mod add_labels;
 mod convert;
@@ -26,7 +26,7 @@ Examples:
   zaro image convert stack.tif image.zarr
   zaro image pyramid image.zarr";
 
-/// Inspect, validate, edit, render and make OME-Zarr images
+/// Inspect, validate, edit, render and create OME-Zarr images
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Image {
@@ -66,7 +66,7 @@ impl Image {
     }
 }
 
-/// Whether an address is called an `.ozx`, whose file has rules of its own.
+/// Whether an address ends in `.ozx`, a file format with its own rules.
 pub(crate) fn is_ozx(uri: &str) -> bool {
     let path = uri.split(['?', '#']).next().unwrap_or_default();
     path.trim_end_matches('/').to_ascii_lowercase().ends_with(".ozx")

@@ -1,4 +1,4 @@
-//! `zaro image pack`.
+//! `zaro image pack`: pack an image into one .ozx file.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -18,8 +18,8 @@ Examples:
   zaro image pack s3://bucket/plate.zarr plate.ozx
   zaro image pack collection.zarr second.ozx --path 1
 
-The archive has the root's zarr.json first, then the other documents, then chunks; nothing is
-compressed a second time. Versions before 0.5 have to be upgraded first.";
+The archive starts with the root's zarr.json, then the other documents, then chunks; nothing is
+compressed a second time. Versions before 0.5 must be upgraded first.";
 
 /// Pack an image into one .ozx file
 #[derive(Debug, Args)]
@@ -47,14 +47,14 @@ impl Pack {
         if !packed.unsharded.is_empty() {
             let (n, first) = (packed.unsharded.len(), packed.unsharded.iter().take(3));
             common.warn(&format!(
-                "{n} array{} without shards ({}): each chunk is an entry of its own; \
-                 `zaro copy --shards` makes them fewer",
+                "{n} array{} without shards ({}): every chunk becomes an entry; \
+                 `zaro copy --shards` reduces their number",
                 if n == 1 { "" } else { "s" },
                 first.cloned().collect::<Vec<_>>().join(", ")
             ));
         }
         if packed.left_out > 0 {
-            common.warn(&format!("{} documents of Zarr v2 were left out", packed.left_out));
+            common.warn(&format!("{} Zarr V2 documents were left out", packed.left_out));
         }
         if self.json {
             output::json_line([

@@ -1,4 +1,4 @@
-//! `zaro image pyramid`: the smaller levels of an image.
+//! `zaro image pyramid`: build the smaller (downsampled) levels of an image.
 
 use std::process::ExitCode;
 
@@ -18,22 +18,22 @@ use crate::storage::Storage;
 
 const EXAMPLES: &str = "\
 Examples:
-  Levels of half the size, until y and x are at most 256 long, beside the largest:
+  Levels of half the size in place, until y and x are at most 256:
       zaro image pyramid image.zarr
   Four levels in all, depth halved as well:
       zaro image pyramid image.zarr --levels 4 --factors 2,2,2
-  Elsewhere, in shards, with other codecs:
+  To another place, in shards, with other codecs:
       zaro image pyramid image.zarr --to s3://bucket/image.zarr --chunks 1,1,1,512,512 \\
           --shards 1,1,1,4096,4096 --codec zstd:5
-  An image of a plain array:
+  From a plain array:
       zaro image pyramid data.zarr stack --axes zyx --pixel-size 2,0.325,0.325 --unit micrometer
 
-mean is the mean of the pixels that become one, of integers the nearest, half up; mode the most
-frequent value, for labels; gaussian a weighted mean of them and their neighbours; decimate the
-first of them. Sizes are halved and rounded down. The new levels are seen by others when all are
-whole; rerun the same command to resume one that was stopped.";
+mean averages the pixels merged into one, integers rounded to nearest, half up; mode takes the most
+frequent value, for labels; gaussian a weighted mean of the pixels and their neighbours; decimate
+the first pixel. Sizes are halved and rounded down. The new levels become visible once all are
+complete; rerun the same command to resume a run that was stopped.";
 
-/// Make the smaller levels of an image
+/// Build the smaller (downsampled) levels of an image
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Pyramid {
@@ -57,7 +57,7 @@ pub(crate) struct Pyramid {
     /// Replace existing levels, or what is at --to
     #[arg(long)]
     overwrite: bool,
-    /// Do not make levels of labels that have only one
+    /// Do not build levels of labels that have only one
     #[arg(long)]
     no_labels: bool,
     /// Wait until everything is on disk (fsync)
@@ -86,7 +86,7 @@ pub(crate) struct Pyramid {
     ome_version: Option<ImageVersion>,
 }
 
-/// The words of `--method`.
+/// The values of `--method`.
 const METHODS: &[(&str, &str, Method)] = &[
     ("mean", "", Method::Mean),
     ("mode", "", Method::Mode),
@@ -107,7 +107,7 @@ fn parse_factors(text: &str) -> std::result::Result<Factors, String> {
         return lengths(text).map(Factors::Space);
     }
     let one = |part: &str| {
-        let (name, n) = part.split_once('=').ok_or_else(|| format!("write AXIS=FACTOR, not {part:?}"))?;
+        let (name, n) = part.split_once('=').ok_or_else(|| format!("expected AXIS=FACTOR, not {part:?}"))?;
         let n = lengths(n)?.first().copied().unwrap_or(1);
         Ok((name.trim().to_owned(), n))
     };
@@ -116,7 +116,7 @@ fn parse_factors(text: &str) -> std::result::Result<Factors, String> {
 
 /// A version of OME-Zarr.
 pub(super) fn parse_version(text: &str) -> std::result::Result<ImageVersion, String> {
-    ImageVersion::parse(text).ok_or_else(|| format!("{text:?} is no version of OME-Zarr, such as 0.5"))
+    ImageVersion::parse(text).ok_or_else(|| format!("{text:?} is not an OME-Zarr version, such as 0.5"))
 }
 
 /// Axes from `tczyx`, or from names with commas.
@@ -148,7 +148,7 @@ impl Pyramid {
                 let lower = to.to_ascii_lowercase();
                 if lower.ends_with(".zip") || lower.ends_with(".ozx") {
                     return Err(Error::unsupported(
-                        "an archive is written in one go; make the image in a folder and pack that",
+                        "an archive cannot be modified; write the image to a folder and pack that",
                     ));
                 }
                 let source = common.open_any(&self.target.uri).await?;
@@ -162,7 +162,7 @@ impl Pyramid {
                 let node = common.zarr_in(&store).await?.node(&path).await?;
                 let is_array = matches!(node.meta, NodeMeta::Array(_));
                 if !is_array && self.axes.is_some() {
-                    return Err(Error::usage("--axes is for a plain array; this is a group"));
+                    return Err(Error::usage("--axes applies to a plain array; this is a group"));
                 }
                 match is_array {
                     true => pyramid::build_from_array(&store, &path, &frame, &options).await,
@@ -186,7 +186,7 @@ impl Pyramid {
                 shapes.join(", ")
             ));
             if !built.labels.is_empty() {
-                common.say(&format!("made those of labels, too: {}", built.labels.join(", ")));
+                common.say(&format!("also built the levels of labels: {}", built.labels.join(", ")));
             }
         }
         Ok(ExitCode::SUCCESS)

@@ -1,4 +1,4 @@
-//! `zaro image render`.
+//! `zaro image render`: render an image, plate or well to a PNG or TIFF.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -26,9 +26,9 @@ Examples:
   zaro image render image.zarr -o planes.png --contact-sheet --z 0:40:4
   zaro image render s3://bucket/image.zarr -o - --size 256 | display
 
-The file's ending says what it is: .png, .tif or .tiff; - is a PNG on standard output. What is not said here the image's
-omero block says; without one, windows are guessed from the pixels. Plates show the first field of each well, wells all
-fields.";
+The extension sets the file format: .png, .tif or .tiff; - is a PNG on standard output. Settings that are not given come
+from the image's omero block; without one, windows are guessed from the pixels. Plates show the first field of each
+well, wells all fields.";
 
 /// Render an image, plate or well to a PNG or TIFF
 #[derive(Debug, Args)]
@@ -49,23 +49,23 @@ pub(crate) struct Render {
     /// Level, 0 for the largest [default: the smallest that fills --size; else 0]
     #[arg(long, value_name = "N", help_heading = "What to draw")]
     level: Option<usize>,
-    /// The plane, from 0; with --project planes, START:STOP, with --contact-sheet also START:STOP:STEP [default: as the image
-    /// says, or the middle one]
+    /// The plane, from 0; with --project planes, START:STOP, with --contact-sheet also START:STOP:STEP [default: the
+    /// image's own, or the middle one]
     #[arg(long, value_name = "N", help_heading = "What to draw")]
     z: Option<String>,
     /// Time point, from 0 [default: the image's own, or the first]
     #[arg(long, value_name = "N", help_heading = "What to draw")]
     t: Option<u64>,
-    /// Project all planes, or those given by --z, to one
+    /// Project all planes, or those given by --z, into one
     #[arg(long, value_name = "max|mean", value_parser = word(PROJECTIONS), hide_possible_values = true, help_heading = "What to draw")]
     project: Option<Projection>,
     /// Draw planes side by side
     #[arg(long, conflicts_with = "project", help_heading = "What to draw")]
     contact_sheet: bool,
-    /// The image of several: its number, from 0, or its path
+    /// Which image of several: its number, from 0, or its path
     #[arg(long, value_name = "N|PATH", help_heading = "What to draw")]
     image: Option<String>,
-    /// The pyramid of several, by name [default: the first]
+    /// Which pyramid of several, by name [default: the first]
     #[arg(long, value_name = "NAME", help_heading = "What to draw")]
     multiscale: Option<String>,
     /// Plate acquisition, by its id
@@ -75,11 +75,11 @@ pub(crate) struct Render {
     #[arg(long, value_name = "N", help_heading = "What to draw")]
     field: Option<usize>,
 
-    /// The channels to draw, by number, from 0, or name, with commas between [default: those that are active]
+    /// Channels to draw, by number (from 0) or name, separated by commas [default: the active ones]
     #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "How to draw it")]
     channels: Vec<String>,
-    /// A channel to draw, and how, such as 0:color=FF0000,window=100:2000,family=polynomial,coefficient=2,inverted=true;
-    /// may be repeated
+    /// A channel to draw with its settings, such as
+    /// 0:color=FF0000,window=100:2000,family=polynomial,coefficient=2,inverted=true; may be repeated
     #[arg(long, value_name = "CHANNEL[:KEY=VALUE,...]", help_heading = "How to draw it")]
     channel: Vec<String>,
     /// Add colours, or draw the first channel in grey [default: the image's own]
@@ -96,15 +96,15 @@ pub(crate) struct Render {
     gap: u32,
 }
 
-/// The words of `--project`.
+/// The values of `--project`.
 const PROJECTIONS: &[(&str, &str, Projection)] =
     &[("max", "", Projection::Max), ("mean", "", Projection::Mean)];
 
-/// The words of `--model`.
+/// The values of `--model`.
 const MODELS: &[(&str, &str, ColorModel)] =
     &[("color|colour", "", ColorModel::Color), ("greyscale|grayscale", "", ColorModel::Greyscale)];
 
-/// What a file is.
+/// Format of the output file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FileType {
     Png,
@@ -119,14 +119,14 @@ impl FileType {
             "tif" | "tiff" => Ok(Self::Tiff),
             _ if path == Path::new("-") => Ok(Self::Png),
             _ => Err(Error::usage(format!(
-                "{}: the name of a picture ends in .png, .tif or .tiff",
+                "{}: the file name must end in .png, .tif or .tiff",
                 path.display()
             ))),
         }
     }
 }
 
-/// Rows on their way to a file, and how large the picture is.
+/// Rows being written to a file, and the size of the picture.
 struct Measured<R> {
     inner: R,
     size: (u32, u32),
@@ -225,7 +225,7 @@ impl Render {
         })
     }
 
-    /// What `--z`, `--project` and `--contact-sheet` say together.
+    /// The planes selected by `--z`, `--project` and `--contact-sheet`.
     fn planes(&self) -> Result<(Depth, Option<Sheet>)> {
         let fault =
             |wanted: &str| Error::usage(format!("--z {}: {wanted}", self.z.as_deref().unwrap_or_default()));
@@ -244,7 +244,7 @@ impl Render {
             return Ok((Depth::Default, Some(Sheet { z, step })));
         }
         if asked.as_ref().is_some_and(|(_, step)| *step != 1) {
-            return Err(fault("only a contact sheet leaves planes out"));
+            return Err(fault("a step needs --contact-sheet"));
         }
         let z = asked.map(|(z, _)| z);
         Ok((

@@ -1,4 +1,4 @@
-//! `zaro image unpack`.
+//! `zaro image unpack`: unpack an .ozx file into a folder.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,8 +17,8 @@ Examples:
   zaro image unpack image.ozx image.zarr
   zaro image unpack https://example.org/image.ozx image.zarr
 
-Every entry is held against its checksum. An .ozx need not be unpacked to be read: all other
-commands take it as it is. To another place than this machine: zaro copy image.ozx s3://…";
+The checksum of every entry is verified. An .ozx need not be unpacked to be read: all other
+commands open it in place. To unpack to a remote store: zaro copy image.ozx s3://…";
 
 /// Unpack an .ozx file into a folder
 #[derive(Debug, Args)]
@@ -27,7 +27,7 @@ pub(crate) struct Unpack {
     /// The archive: a path or an address
     #[arg(value_name = "SRC")]
     source: String,
-    /// The folder to make
+    /// The folder to create
     #[arg(value_name = "DST", value_parser = local_path())]
     target: PathBuf,
     /// Print a JSON summary
@@ -40,7 +40,7 @@ impl Unpack {
     pub(crate) async fn run(&self, common: &Common) -> Result<ExitCode> {
         let archive = zaro::open::open_archive(&self.source, &common.store_options()?).await?;
         let Some(archive) = archive else {
-            return Err(Error::not_found("there is no archive").with_store(&self.source));
+            return Err(Error::not_found("archive not found").with_store(&self.source));
         };
         let done = ozx::unpack(&archive, &self.target).await?;
         if self.json {

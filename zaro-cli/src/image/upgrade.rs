@@ -1,4 +1,4 @@
-//! `zaro image upgrade`.
+//! `zaro image upgrade`: convert an image to another OME-Zarr version.
 
 use std::process::ExitCode;
 
@@ -16,17 +16,17 @@ const EXAMPLES: &str = "\
 Examples:
   A new hierarchy of version 0.5; the old one stays as it is:
       zaro image upgrade old.zarr new.zarr
-  Where it is: documents change, and chunks stay where the codecs allow:
+  In place: documents change, chunks stay where the codecs allow:
       zaro image upgrade image.zarr --in-place
       zaro image upgrade plate.zarr --to 0.6 --in-place
-  Only say what would be done:
+  Only print what would be done:
       zaro image upgrade image.zarr --in-place --dry-run
   Down to 0.4, for older programs:
       zaro image upgrade new.zarr old.zarr --to 0.4
 
-All images, labels, plates and wells below the root come along, and so does everything else that
-is there. Masks of the oldest form become labels. An upgrade that was stopped is finished when the
-same command is given again.";
+All images, labels, plates and wells below the root are converted, and everything else is copied
+along. Masks of the oldest form become labels. Rerun the same command to resume an upgrade that was
+stopped.";
 
 /// Convert an image to another OME-Zarr version
 #[derive(Debug, Args)]
@@ -38,7 +38,7 @@ pub(crate) struct Upgrade {
     /// Where to: a path, s3://, gs://, az://, or a new .zip
     #[arg(value_name = "DST", conflicts_with = "in_place")]
     target: Option<String>,
-    /// The version wanted: 0.4, 0.5 or 0.6; from older ones also 0.2 and 0.3
+    /// Target version: 0.4, 0.5 or 0.6; from older ones also 0.2 and 0.3
     #[arg(long, value_name = "VERSION", default_value = "0.5", value_parser = parse_version)]
     to: ImageVersion,
     /// Convert in place
@@ -78,7 +78,7 @@ impl Upgrade {
     /// Runs the command.
     pub(crate) async fn run(&self, common: &Common) -> Result<ExitCode> {
         if self.target.is_none() && !self.in_place && !self.dry_run {
-            return Err(Error::usage("say where to, or --in-place to change it where it is"));
+            return Err(Error::usage("name a destination, or add --in-place"));
         }
         let watch = Watch::new(common.progress);
         let options = UpgradeOptions::default()
@@ -147,10 +147,10 @@ impl Upgrade {
             done.arrays.len(),
         ));
         for (fate, words) in [
-            (Fate::Stay, "with their chunks where they are"),
-            (Fate::Copy, "with their chunks copied as they are"),
+            (Fate::Stay, "with chunks left in place"),
+            (Fate::Copy, "with chunks copied verbatim"),
             (Fate::Recode, "coded anew"),
-            (Fate::Sample, "made of masks"),
+            (Fate::Sample, "converted from masks"),
         ] {
             match done.count(fate) {
                 0 => {}

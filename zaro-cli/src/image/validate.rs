@@ -1,4 +1,4 @@
-//! `zaro image validate`.
+//! `zaro image validate`: check images against the rules of their OME-Zarr version.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -22,7 +22,7 @@ use crate::paint::{Paint, plain, plural};
 const EXAMPLES: &str = "\
 Examples:
   zaro image validate image.zarr
-  zaro image validate image.zarr --strict        what SHOULD be counts, too
+  zaro image validate image.zarr --strict        SHOULD rules count, too
   zaro image validate image.zarr --as 0.5        what is missing for 0.5
   zaro image validate plate.zarr A/1             one well of a plate
   zaro image validate image.ozx
@@ -31,7 +31,7 @@ Examples:
 
 Checks documents and arrays of the image or plate and of all that belongs to it: levels, labels,
 masks, wells, fields, series, scenes. Pixels are not read. The rules, V1 to V39, are in the guide.
-Exit code 1 if a rule is broken that MUST hold.";
+Exit code 1 if a MUST rule is broken.";
 
 /// Check images against the rules of their version
 #[derive(Debug, Args)]
@@ -107,7 +107,7 @@ impl Validate {
         Ok(report)
     }
 
-    /// The protocol of the specification's tests: a line of JSON, whatever was found.
+    /// The protocol of the specification's tests: one line of JSON, whatever was found.
     async fn conform(&self, common: &Common) -> Result<ExitCode> {
         let (valid, message) = match self.report(common).await {
             Ok(report) => {
@@ -149,7 +149,7 @@ fn judged(report: &ImageReport) -> String {
 /// How many other nodes with the same finding are named.
 const SHOWN: usize = 4;
 
-/// Findings that are the same but for their node, once, with the other nodes: a plate repeats itself hundreds of times.
+/// Groups findings that differ only in their node: a plate repeats the same finding hundreds of times.
 fn grouped(findings: &[ImageFinding]) -> Vec<(&ImageFinding, Vec<&str>)> {
     let mut places: HashMap<(&str, FindingLevel, &str, &str, &str), usize> = HashMap::new();
     let mut all: Vec<(&ImageFinding, Vec<&str>)> = Vec::new();

@@ -1,4 +1,4 @@
-//! `zaro manifest backfill`: the manifests of all Zarrs of a bucket.
+//! `zaro manifest backfill`: create the manifests of every Zarr in a bucket.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -20,9 +20,9 @@ Examples:
   zaro manifest backfill s3://bucket
   zaro manifest backfill s3://bucket --journal done.txt --json
 
-Zarrs are looked for below zarr/, also those whose objects are all deleted. A manifest that is there already stays as it is, so it may
-be stopped at any moment and run again; with a journal, Zarrs that are done are not even listed.
-Exit code 1 if a Zarr has no manifest in the end.";
+Zarrs are looked for below zarr/, including those whose objects are all deleted. Existing manifests
+are kept, so it can be stopped and rerun at any time; with a journal, Zarrs that are done are not
+even listed. Exit code 1 if any Zarr is left without a manifest.";
 
 /// Create the manifests of every Zarr in a bucket
 #[derive(Debug, Args)]
@@ -31,7 +31,7 @@ pub(crate) struct Backfill {
     /// The bucket, such as s3://bucket
     #[arg(value_name = "URI")]
     uri: String,
-    /// BackfillJournal file: Zarrs that are done are recorded in it, and skipped when rerun
+    /// Journal file: Zarrs that are done are recorded in it, and skipped when rerun
     #[arg(long, value_name = "FILE", value_parser = output_path())]
     journal: Option<PathBuf>,
     /// Zarrs processed at once

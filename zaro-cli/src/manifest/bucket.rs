@@ -1,4 +1,4 @@
-//! What the commands of `zaro manifest` do where a Zarr lies in a bucket.
+//! `zaro manifest` for Zarrs in a bucket: options and helpers shared by its commands.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use crate::output::{self, Output};
 use crate::path::{local_path, word};
 use crate::progress::Watch;
 
-/// Options of `create` that mean something for buckets.
+/// Options of `create` that apply only to buckets.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct BucketCreate {
     /// List current objects instead of versions, for a bucket without versioning
@@ -53,31 +53,31 @@ impl BucketCreate {
     }
 }
 
-/// Which objects are asked for the tag of an embargo.
+/// The values of `--embargo-check`.
 pub(crate) const CHECKS: &[(&str, &str, EmbargoCheck)] = &[
     ("sample", "Up to eight of the first thousand", EmbargoCheck::Sample),
     ("all", "Every object of the Zarr", EmbargoCheck::All),
 ];
 
-/// Says so if a bucket keeps no versions, or not any more: what is overwritten there is lost, whatever names it.
+/// Warns if versioning of a bucket is off or suspended: objects overwritten there are lost, whatever refers to them.
 pub(crate) async fn warn_of_versions(common: &Common, bucket: &Bucket) -> Result<()> {
     let what = match bucket.keeps_versions().await? {
-        Some(Versioning::Never) => "keeps no versions: what is overwritten or deleted there is lost",
+        Some(Versioning::Never) => "has no versioning: objects that are overwritten or deleted are lost",
         Some(Versioning::Suspended) => {
-            "keeps no new versions now: what is put there may be lost when it is overwritten"
+            "has versioning suspended: new objects may be lost when they are overwritten"
         }
         Some(Versioning::Enabled) | None => return Ok(()),
     };
-    common.warn(&format!("{bucket} {what}, and manifests and histories name what is gone"));
+    common.warn(&format!("{bucket} {what}, and manifests and histories may refer to lost objects"));
     Ok(())
 }
 
-/// Where a manifest that was made goes.
+/// Where a new manifest is written.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Destination<'a> {
-    /// Where the bucket has its manifests.
+    /// In the bucket, at its usual place.
     Bucket,
-    /// Below a folder, at the same path as in a bucket.
+    /// Below a local folder, at the same path as in a bucket.
     Folder(&'a Path),
     /// To a file, or `-` for standard output.
     File(&'a Path),
@@ -154,7 +154,7 @@ pub(crate) async fn create(
     say(&format!("{place} ({})", outcome.as_str()))
 }
 
-/// Where the objects of a manifest are: as the options say, or as follows from its place in a bucket.
+/// Where the objects of a manifest are: from the options, or derived from its place in a bucket.
 pub(crate) fn objects_of(common: &Common, manifest: &str) -> Result<Option<String>> {
     if let Some(objects) = common.source_options()?.objects {
         return Ok(Some(objects));
@@ -167,7 +167,7 @@ pub(crate) fn objects_of(common: &Common, manifest: &str) -> Result<Option<Strin
     Ok(objects_beside(&path).map(|objects| format!("s3://{}/{objects}", bucket.name())))
 }
 
-/// Everything a manifest names, looked for in the bucket; with `bytes`, every byte of it.
+/// Checks that everything a manifest lists is in the bucket; with `bytes`, also every byte of it.
 pub(crate) async fn findings(
     common: &Common,
     uri: &str,
@@ -191,14 +191,14 @@ pub(crate) async fn load_side(uri: &str, common: &Common) -> Result<Manifest> {
     load(uri, common).await
 }
 
-/// The place of `zarr-manifest`, and the id, of a Zarr at `…/zarr/ID`.
+/// Splits `…/zarr/ID` into the parent of `zarr-manifest` and the id.
 pub(crate) fn split_zarr(uri: &str) -> Option<(&str, &str)> {
     let (above, id) = uri.trim_end_matches('/').rsplit_once('/')?;
     let base = above.strip_suffix("/zarr")?;
     (is_bucket(uri) && !base.is_empty()).then_some((base, id))
 }
 
-/// Says something to the person at the terminal.
+/// Prints a line on standard output.
 pub(crate) fn say(text: &str) -> Result<()> {
     writeln!(std::io::stderr(), "{text}").map_err(Error::from)
 }

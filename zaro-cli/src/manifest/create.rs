@@ -1,4 +1,4 @@
-//! `zaro manifest create`: the state of a Zarr now, as a manifest.
+//! `zaro manifest create`: create a manifest of a Zarr as it is now.
 
 use std::path::{Path, PathBuf};
 
@@ -19,10 +19,10 @@ Examples:
   zaro manifest create data.zarr -o - --layout compact | jq .statistics
   zaro manifest create s3://bucket/zarr/ID
 
-With --to, the manifest goes to zarr-manifest/{3}/{3}/{ID}/{checksum}.json below that folder.
-A manifest of the same checksum that is there already stays as it is; anything else in its
-place is left alone, unless --replace is given. A manifest of a folder names no versions. That of
-a Zarr in a bucket goes to its place in the bucket if no other is given.";
+With --to, the manifest is written to zarr-manifest/{3}/{3}/{ID}/{checksum}.json below that folder.
+An existing manifest with the same checksum is kept; anything else in its place is an error,
+unless --replace is given. A manifest of a folder has no version ids. That of a Zarr in a bucket
+goes to its usual place in the bucket by default.";
 
 /// Create a manifest of a Zarr as it is now
 #[derive(Debug, Args)]
@@ -57,7 +57,7 @@ pub(crate) struct Create {
 /// How a manifest is written.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct WritingArgs {
-    /// ManifestLayout: one entry per line, or no white space
+    /// Layout: one entry per line, or no white space
     #[arg(long, value_parser = word(LAYOUTS), default_value = "lines")]
     layout: ManifestLayout,
     /// Write a schemaVersion, as the proof of concept does (2) and the specification does not
@@ -65,12 +65,12 @@ pub(crate) struct WritingArgs {
     schema_version: Option<u64>,
 }
 
-/// The words of `--layout`.
+/// The values of `--layout`.
 const LAYOUTS: &[(&str, &str, ManifestLayout)] =
     &[("lines", "", ManifestLayout::Lines), ("compact", "", ManifestLayout::Compact)];
 
 impl WritingArgs {
-    /// The same as the library has it.
+    /// The options as the library takes them.
     pub(crate) fn options(&self) -> ManifestOptions {
         ManifestOptions::default().with_layout(self.layout).with_schema_version(self.schema_version)
     }
@@ -91,14 +91,14 @@ impl Create {
                 .filter(|id| Some(id.as_str()) != self.uri.trim_end_matches('/').rsplit('/').next())
             {
                 return Err(Error::usage(format!(
-                    "a Zarr in a bucket has the id that its address ends with; --zarr {id} is another"
+                    "--zarr {id} differs from the id at the end of the address; leave it out for a Zarr in a bucket"
                 )));
             }
             let write = self.writing.options();
             return bucket::create(common, &self.uri, &self.bucket, to, write, self.replace, self.json).await;
         }
         if self.to.is_none() && self.output.is_none() {
-            return Err(Error::usage("say where it goes: --to FOLDER with --zarr ID, or -o FILE"));
+            return Err(Error::usage("name the output: --to FOLDER with --zarr ID, or -o FILE"));
         }
         // An id that is none is found before the work, not after it.
         if let Some(id) = &self.zarr {
@@ -128,7 +128,7 @@ impl Create {
             ]);
         }
         if stored == Stored::Kept {
-            common.say("this version has a manifest already; it was kept");
+            common.say("this version already has a manifest; it was kept");
         }
         output::print(&format!("{}\n", path.display()))
     }

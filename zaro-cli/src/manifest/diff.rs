@@ -1,4 +1,4 @@
-//! `zaro manifest diff`: what changed between two versions.
+//! `zaro manifest diff`: show what changed between two versions.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -22,7 +22,8 @@ Examples:
   zaro manifest diff manifest.json data.zarr
   zaro manifest diff old.json new.json --json | jq '.removed'
 
-Each side is a manifest, a folder, or a Zarr in a bucket (s3://bucket/zarr/ID). Directories with the same digest are not looked into.
+Each side is a manifest, a folder, or a Zarr in a bucket (s3://bucket/zarr/ID). Directories with the
+ same digest are skipped.
 Lines begin with + (added), - (removed) or ~ (changed). Exit code 1 if there is a difference.";
 
 /// Show what changed between two versions

@@ -1,4 +1,4 @@
-//! `zaro manifest unembargo`: what was hidden becomes seen.
+//! `zaro manifest unembargo`: end the embargo of a Zarr by removing its tag.
 
 use clap::Args;
 use zaro::Result;
@@ -14,8 +14,8 @@ Examples:
   zaro manifest create s3://bucket/zarr/ID --embargoed
   zaro manifest unembargo s3://bucket/zarr/ID
 
-The tag embargoed goes from every version of every object and manifest of the Zarr; other
-tags stay. Who may see what is tagged so is the business of the bucket's policy.";
+Removes the tag embargoed from every version of every object and manifest of the Zarr; other
+tags are kept. Who may read tagged objects is decided by the bucket's policy.";
 
 /// End the embargo of a Zarr: remove the tag from its objects and manifests, including old versions
 #[derive(Debug, Args)]
@@ -41,7 +41,7 @@ impl Unembargo {
             return output::json_line(counts.map(|(name, n)| (name, n.into())));
         }
         bucket::say(&format!(
-            "{} versions of objects and {} of manifests had the tag; {} were looked at",
+            "removed the tag from {} object versions and {} manifest versions; {} checked",
             done.objects, done.manifests, done.seen
         ))
     }

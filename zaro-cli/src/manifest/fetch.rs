@@ -1,4 +1,4 @@
-//! `zaro manifest fetch`: a version, or a part of one, into a folder.
+//! `zaro manifest fetch`: download a version, or a part of one, into a folder.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,12 +26,12 @@ Examples:
   zaro manifest fetch manifest.json copy.zarr --from data.zarr
   zaro manifest fetch manifest.json copy.zarr --from data.zarr --glob '**/zarr.json' --glob 0/0
 
-Every file is checked by size and digest, and appears whole or not at all. Files that have the
-right bytes already are not fetched again, so that running it again does what is left. Other files
-in the folder are an error; --overwrite replaces them, and deletes those that the version lacks.
-Metadata documents come last, and those of the root only if all else is there: what is not whole
+Every file is checked by size and digest, and written atomically. Files that already have the right
+bytes are not fetched again: rerun the same command to resume. Other files in the folder are an
+error; --overwrite replaces them, and deletes those that are not in the version. Metadata documents
+come last, and those of the root only if everything else is there, so that an incomplete download
 does not open as a Zarr.
-In a pattern, * is anything within a name, ** anything at all; one without takes all below it.";
+In a pattern, * matches within a name, ** anything; a pattern without them matches all below it.";
 
 /// Fetch a version of a Zarr, or a part of it, into a folder
 #[derive(Debug, Args)]
@@ -69,7 +69,7 @@ impl Fetch {
             None => objects_of(common, &self.manifest)?,
         };
         let Some(from) = &from else {
-            return Err(Error::usage("say where the objects are: --from URI"));
+            return Err(Error::usage("the address of the objects is missing; add --from URI"));
         };
         let source: Box<dyn FetchSource> = if is_folder(from) {
             Box::new(FolderSource(folder_of(from)?))
@@ -96,7 +96,7 @@ impl Fetch {
             [&done.files, &done.bytes, &done.there, &done.unchecked].map(|n| n.load(Ordering::Relaxed));
         if unchecked > 0 {
             common.warn(&format!(
-                "the ETags of {} tell nothing of their bytes; only sizes were checked",
+                "the ETags of {} are not digests of their bytes; only sizes were checked",
                 plural(unchecked, "file")
             ));
         }
@@ -105,7 +105,7 @@ impl Fetch {
             return output::json_line(report.map(|(name, n)| (name, n.into())));
         }
         let fetched = plural(files, "file");
-        common.say(&format!("fetched {fetched} ({}); {there} were there", human_bytes(bytes.into())));
+        common.say(&format!("fetched {fetched} ({}); {there} were already there", human_bytes(bytes.into())));
         Ok(())
     }
 }

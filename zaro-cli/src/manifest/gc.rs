@@ -1,4 +1,4 @@
-//! `zaro manifest gc`: what no manifest names.
+//! `zaro manifest gc`: report and delete object versions that no manifest lists.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -22,10 +22,10 @@ Examples:
   zaro manifest gc s3://bucket/zarr/ID --list garbage.jsonl
   zaro manifest gc s3://bucket/zarr/ID --list garbage.jsonl --yes
 
-The first two only report. The third deletes what the list names, after looking again that
-no manifest names it. What is there now and delete markers always stay, and so does
-everything while there is no manifest at all.
-Exit code 1 if a manifest names objects that are gone.";
+The first two only report. The third deletes what the list names, after checking again that
+no manifest lists it. Current objects and delete markers are never deleted, and nothing is
+deleted while there is no manifest at all.
+Exit code 1 if a manifest lists objects that are gone.";
 
 /// Report object versions that no manifest lists; delete them only with --list and --yes
 #[derive(Debug, Args)]
@@ -60,8 +60,7 @@ impl Gc {
             // Another file in its place stays.
             Some(path) if path.metadata().is_ok_and(|m| m.is_file() && m.len() > 0) => {
                 listed(path).map_err(|e| {
-                    let what =
-                        "the file is there and is no list of versions that could go, so it was left alone";
+                    let what = "the file exists and is not a list of object versions; it was left unchanged";
                     Error::conflict(what).with_store(path.display()).with_source(e)
                 })?;
                 None
@@ -77,7 +76,7 @@ impl Gc {
         let garbage = collect(&zarr, kept, self.only).await?;
         if list.is_some() && garbage.manifests == 0 {
             return Err(Error::not_permitted(
-                "there is no manifest of this Zarr, so all its history would go; zaro manifest create makes one",
+                "this Zarr has no manifest, so its whole history would be deleted; run zaro manifest create first",
             ));
         }
         let mut deleted = None;
@@ -90,7 +89,7 @@ impl Gc {
                 let number = plural(stay.len(), "entry");
                 let some: Vec<String> = stay.iter().take(5).map(|s| plain(s).into_owned()).collect();
                 common.warn(&format!(
-                    "{number} of the list may not go and stayed, such as {}",
+                    "{number} of the list may not be deleted and were kept, such as {}",
                     some.join(", ")
                 ));
             }
@@ -101,7 +100,7 @@ impl Gc {
         }
         if !garbage.unreadable.is_empty() {
             let number = plural(garbage.unreadable.len(), "old version");
-            common.warn(&format!("{number} of manifests cannot be read, and keep nothing"));
+            common.warn(&format!("{number} of manifests cannot be read, so what they list is not protected"));
         }
         self.report(&garbage, deleted)?;
         Ok(if garbage.broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
@@ -115,7 +114,7 @@ impl Gc {
             output::print(&format!("{checksum}: {gone} of its objects are gone\n"))?;
         }
         output::print(&format!(
-            "{} of {} versions ({} of {}) are named by none of {} manifests and are not there now\n",
+            "{} of {} versions ({} of {}) are in none of {} manifests and not current\n",
             garbage.versions.len(),
             garbage.all.0,
             human_bytes(garbage.size.into()),
@@ -129,7 +128,7 @@ impl Gc {
     }
 }
 
-/// Keys and versions of a list that was written before.
+/// Reads the keys and versions of a list written by an earlier run.
 fn listed(path: &std::path::Path) -> Result<Vec<(String, String)>> {
     let text = std::fs::read(path).map_err(|e| Error::from(e).with_store(path.display()))?;
     read_list(&text).map_err(|e| e.with_store(path.display()))

@@ -1,4 +1,4 @@
-//! `zaro manifest history`: every state a Zarr in a bucket ever had.
+//! `zaro manifest history`: show every past state of a Zarr in a versioned bucket.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ Examples:
   zaro manifest history s3://bucket/zarr/ID --at 2026-11-15T12:00:00Z -o then.json
   zaro info manifest+then.json --objects s3://bucket/zarr/ID
 
-The states are found out from the versions of the objects; no manifest need exist.";
+The states are derived from the versions of the objects; no manifest need exist.";
 
 /// Show every past state of a Zarr in a versioned bucket, or its state at a time
 #[derive(Debug, Args)]
@@ -54,7 +54,9 @@ impl History {
             let at = Time::parse(&at).map_err(|e| Error::usage(e.message().to_owned()))?;
             let document = document_at(&zarr, at, ManifestOptions::default()).await?;
             let Some(document) = document else {
-                return Err(Error::not_found(format!("nothing had been put by {at}")).with_store(&zarr));
+                return Err(
+                    Error::not_found(format!("the Zarr had no objects yet at {at}")).with_store(&zarr)
+                );
             };
             let (checksum, statistics) = (document.checksum, document.statistics.clone());
             if let Some(path) = &self.output {
@@ -78,7 +80,7 @@ impl History {
         }
         let changes = Changes::of(&zarr).await?;
         if changes.changes() == 0 {
-            return Err(Error::not_found("there is nothing, and never was").with_store(&zarr));
+            return Err(Error::not_found("no objects found, current or past").with_store(&zarr));
         }
         changes.states(self.gap, |state| self.show(&state))
     }

@@ -1,4 +1,4 @@
-//! `zaro manifest list`: the versions of a Zarr.
+//! `zaro manifest list`: list the versions of a Zarr.
 
 use clap::Args;
 use zaro::manifest::{Digest, ListedVersion, versions};
@@ -15,15 +15,15 @@ Examples:
   zaro manifest list archive --zarr 1284a14f-fe4f-4dc3-b10d-48e5db8bf18d
   zaro manifest list archive/zarr-manifest/128/4a1/1284a14f-fe4f-4dc3-b10d-48e5db8bf18d
 
-Newest first, by the last change that each one knows of. A state that came back keeps the date
-it had; which one is there now is said by --current, which lists the Zarr. Only the head of
-each manifest is read.";
+Newest first, by the last modification in each manifest. A state that was restored keeps its
+old date; --current marks the one that is current, which takes a listing of the Zarr. Only the
+head of each manifest is read.";
 
 /// List the versions of a Zarr: its manifests, newest first
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct List {
-    /// The place of the folder zarr-manifest, or the folder of one Zarr's manifests
+    /// Parent of the folder zarr-manifest, or the folder of one Zarr's manifests
     #[arg(value_name = "URI")]
     uri: String,
     /// The id of the Zarr
@@ -55,7 +55,7 @@ impl List {
             }
         }
         if let Some(now) = now.filter(|now| versions.first().is_none_or(|v| v.checksum != *now)) {
-            common.warn(&format!("what is there now has no manifest; its checksum is {now}"));
+            common.warn(&format!("the current version has no manifest; its checksum is {now}"));
         }
         let text = if self.json {
             format!("{}\n", versions.iter().map(|v| json(v, now)).collect::<Json>().pretty())
@@ -69,7 +69,7 @@ impl List {
 /// The checksum of the Zarr as it is now.
 async fn current(common: &Common, base: &str, id: Option<&str>) -> Result<Digest> {
     let Some(id) = id.filter(|_| is_bucket(base)) else {
-        return Err(Error::usage("--current is for a Zarr in a bucket, such as s3://bucket/zarr/ID"));
+        return Err(Error::usage("--current needs a Zarr in a bucket, such as s3://bucket/zarr/ID"));
     };
     let zarr = zarr(common, &format!("{}/zarr/{id}", base.trim_end_matches('/')))?;
     zaro::manifest::bucket::checksum(&zarr).await

@@ -1,4 +1,4 @@
-//! A manifest from wherever it is.
+//! Loads a manifest from a file, an address or standard input.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ pub(super) async fn load(uri: &str, common: &Common) -> Result<Manifest> {
     zaro::open::read_manifest(uri, &common.store_options()?).await
 }
 
-/// Whether an address is that of a folder of this machine.
+/// Whether an address is a local folder.
 pub(super) fn is_folder(uri: &str) -> bool {
     Path::new(uri.strip_prefix("file://").unwrap_or(uri)).is_dir()
 }

@@ -1,4 +1,4 @@
-//! `zaro manifest`: versions of a Zarr.
+//! `zaro manifest`: commands for manifests, the versions of a Zarr.
 
 mod backfill;
 pub(crate) mod bucket;
@@ -31,9 +31,9 @@ Examples:
   zaro manifest create s3://bucket/zarr/ID
 
 A manifest is one version of a Zarr: every object with its version, size, digest and time. It
-is called after the checksum of the Zarr, which is what zaro checksum prints.";
+is named after the checksum of the Zarr, which zaro checksum prints.";
 
-/// Make, check and use manifests: versions of a Zarr
+/// Create, check and use manifests: versions of a Zarr
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Manifest {

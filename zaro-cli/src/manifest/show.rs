@@ -1,4 +1,4 @@
-//! `zaro manifest show`: what a manifest is about, or one entry of it.
+//! `zaro manifest show`: show a summary of a manifest, or one entry of it.
 
 use clap::Args;
 use zaro::manifest::{Leaf, Manifest, Statistics};
@@ -17,8 +17,8 @@ Examples:
   zaro manifest show manifest.json 0/0/12
   zaro manifest show manifest.json arr_0 --json
 
-Without a PATH: what the manifest states and holds. The checksum is the one it states; whether
-it is right is for zaro manifest verify to say.";
+Without a PATH, shows a summary. The checksum is the one the manifest states; use
+zaro manifest verify to check it.";
 
 /// Show a summary of a manifest, or one entry of it
 #[derive(Debug, Args)]
@@ -57,7 +57,7 @@ impl Show {
                         ]
                     }
                     (None, None) => {
-                        let message = "the manifest has neither an entry nor a directory of this name";
+                        let message = "the manifest has no entry or directory with this name";
                         return Err(Error::not_found(message).with_key(path));
                     }
                 }

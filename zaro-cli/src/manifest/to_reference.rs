@@ -1,4 +1,4 @@
-//! `zaro manifest to-reference`: a version for readers of Kerchunk's references.
+//! `zaro manifest to-reference`: write a version as Kerchunk references.
 
 use std::path::PathBuf;
 
@@ -20,8 +20,8 @@ Examples:
 
   zaro manifest to-reference manifest.json --base https://… --from data.zarr --parquet refs.parq
 
-Each key stands for one object, {base}/{key}?versionId={version}. Parquet holds the metadata
-documents within, so it has to be said where those can be read.";
+Each key refers to one object, {base}/{key}?versionId={version}. Parquet stores the metadata
+documents inline, so it needs --from to read them.";
 
 /// Write a version as Kerchunk references, one versioned address per key
 #[derive(Debug, Args)]
@@ -60,13 +60,16 @@ impl ToReference {
             let target = zaro::open::open_store_for_writing(folder, &options.store).await?;
             let found = target.list("").await?;
             if !found.objects.is_empty() || !found.prefixes.is_empty() {
-                return Err(Error::conflict("the folder is not empty, and was left alone").with_store(target));
+                return Err(
+                    Error::conflict("the folder is not empty; it was left unchanged").with_store(target)
+                );
             }
             let done =
                 write_parquet_references(&manifest, &self.base, &source, target.clone(), RECORD_SIZE).await?;
             if done.left_out > 0 {
                 let examples = done.examples.join(", ");
-                common.warn(&format!("{} keys have no place in Parquet, such as {examples}", done.left_out));
+                common
+                    .warn(&format!("{} keys cannot be stored in Parquet, such as {examples}", done.left_out));
             }
             return target.finish().await;
         }

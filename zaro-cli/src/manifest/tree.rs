@@ -1,4 +1,4 @@
-//! `zaro manifest tree`: the directories of a version, with their digests and sizes.
+//! `zaro manifest tree`: show the directories of a version, with their digests and sizes.
 
 use std::io::Write as _;
 
@@ -54,7 +54,7 @@ impl Tree {
         let digests = manifest.digests()?;
         let path = self.path.trim_matches('/');
         let dir = manifest.dir(path);
-        let dir = dir.ok_or_else(|| Error::not_found("there is no such directory").with_key(path))?;
+        let dir = dir.ok_or_else(|| Error::not_found("no such directory in the manifest").with_key(path))?;
         let mut out = Output::open(None)?;
         let depth = self.depth.unwrap_or(u32::MAX);
         if self.json {

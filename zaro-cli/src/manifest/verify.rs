@@ -1,4 +1,4 @@
-//! `zaro manifest verify`: does a manifest say the truth?
+//! `zaro manifest verify`: check a manifest against itself and against the files it lists.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -23,11 +23,10 @@ Examples:
   zaro manifest verify manifest.json --folder data.zarr
   zaro manifest verify manifest.json --folder data.zarr --bytes
 
-The name of the file, if it is a checksum, the checksum it states and the one its entries give
-must be the same, and so must what it states of its entries and what is counted. With --folder
-every file must be there with its size, and with --bytes with its bytes; none may be more. With
---objects, or for a manifest in its place in a bucket, every version it names must be there.
-Exit code 1 if something is not as it should be.";
+The stated checksum must match that of the entries, and the file name if it is a checksum; the
+stated statistics must match the entries. With --folder every file must exist with its size, with
+--bytes also with its bytes, and there must be no others. With --objects, or for a manifest in its
+place in a bucket, every version it lists must exist. Exit code 1 if anything is wrong.";
 
 /// Check a manifest against itself and against the files it lists
 #[derive(Debug, Args)]

@@ -1,4 +1,4 @@
-//! `zaro ref convert`: the same references in another form.
+//! `zaro ref convert`: write a reference store in another form, JSON or Parquet.
 
 use clap::Args;
 use zaro::Result;
@@ -12,14 +12,14 @@ Examples:
   A large document as Parquet, and back:
       zaro ref convert archive.json archive.parq
       zaro ref convert archive.parq archive.json.zst
-  A tag of an Icechunk repository for readers of Kerchunk's forms:
+  A tag of an Icechunk repository, for Kerchunk readers:
       zaro ref convert s3://bucket/repo v1.json --tag v1.0
   Larger files, for fewer requests:
       zaro ref convert a.parq b.parq --record-size 500000
 
-Keys and bytes stay the same; what is inline stays inline. Templates and generated entries are
-written out. Relative addresses become absolute where they would mean something else from the new
-place. The new store is there when it is whole, or not at all.";
+Keys and bytes stay the same; inline data stay inline. Templates and generated entries are
+expanded. Relative addresses become absolute where they would resolve differently from the new
+place. The new store becomes visible only when it is complete.";
 
 /// Write a reference store in another form: JSON or Parquet
 #[derive(Debug, Args)]

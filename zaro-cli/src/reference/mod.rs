@@ -1,4 +1,4 @@
-//! `zaro ref`: what is in a reference store, whether it holds, and the same in another form or place.
+//! `zaro ref`: inspect, check, convert and rebase reference stores.
 
 mod convert;
 mod rebase;

@@ -1,4 +1,4 @@
-//! `zaro ref rebase`: the same references to objects that have moved.
+//! `zaro ref rebase`: replace address prefixes in a reference store, for objects that have moved.
 
 use clap::Args;
 use zaro::meta::Json;
@@ -20,9 +20,9 @@ Examples:
   In place:
       zaro ref rebase archive.json archive.json --overwrite --from /data/ --to /archive/
 
-A prefix is the start of an address, to the letter; the longest that fits counts. A relative address
-is compared as it is written, then as the absolute one that it means. `zaro ref stat` shows what
-addresses begin with. The form is that of DST's name, so this converts as well.";
+A prefix is matched literally at the start of an address; the longest match wins. A relative address
+is compared as written, then as the absolute address it resolves to. `zaro ref stat` shows the
+prefixes in use. The form follows from the name of DST, so this converts as well.";
 
 /// Replace address prefixes in a reference store
 #[derive(Debug, Args)]

@@ -1,4 +1,4 @@
-//! `zaro ref stat`: chunks, objects and bytes of each array of a reference store.
+//! `zaro ref stat`: count chunks, objects and bytes of each array of a reference store.
 
 use clap::Args;
 use zaro::Result;
@@ -15,9 +15,9 @@ Examples:
   zaro ref stat archive.json
   zaro ref stat archive.parq --json | jq '.arrays[] | {path, missing}'
 
-For each array: chunks in its grid, those that are there, those that are missing (they read as the
-fill value), those that are inline, distinct objects, and bytes. Then where the objects are: what
-their addresses begin with is what `zaro ref rebase --from` takes. No object is asked for.";
+For each array: chunks in its grid, present, missing (they read as the fill value) and inline;
+distinct objects, and bytes. Then the address prefixes of the objects, as `zaro ref rebase --from`
+takes them. No object is requested.";
 
 /// Count chunks, objects and bytes of each array
 #[derive(Debug, Args)]
@@ -37,7 +37,7 @@ impl Stat {
         let (store, zarr) = common.open_references(&self.uri).await?;
         let (arrays, damaged) = Arrays::of(&zarr).await?;
         for e in damaged {
-            common.warn(&format!("left out: {e}"));
+            common.warn(&format!("skipped: {e}"));
         }
         let counted = stat(&**store.map(), &arrays).await?;
         for entry in &counted.broken_entries {
@@ -45,7 +45,7 @@ impl Stat {
         }
         if counted.broken > 0 {
             common.warn(&format!(
-                "broken entries, not counted: {}; zaro ref validate names them all",
+                "broken entries, not counted: {}; zaro ref validate lists them all",
                 counted.broken
             ));
         }
@@ -95,7 +95,7 @@ fn table(stat: &Counted, paint: Paint) -> String {
     for place in &stat.places {
         let prefix = zaro::redacted(&place.prefix);
         let name = match (place.scheme.as_str(), &*prefix) {
-            ("target", _) => "(the target that is named when it is opened)",
+            ("target", _) => "(the target given when it is opened)",
             ("relative", "") => "(relative addresses)",
             (_, prefix) => prefix,
         };
@@ -110,7 +110,8 @@ fn table(stat: &Counted, paint: Paint) -> String {
     if stat.strays > 0 {
         let names: Vec<String> = stat.stray_keys.iter().map(|k| plain(k).into_owned()).collect();
         let more = if stat.strays > 5 { ", …" } else { "" };
-        let told = format!("{} of no array's grid: {}{more}", plural(stat.strays, "key"), names.join(", "));
+        let told =
+            format!("{} outside any array's grid: {}{more}", plural(stat.strays, "key"), names.join(", "));
         out.push_str(&format!("{}\n", paint.yellow(&told)));
     }
     out

@@ -1,4 +1,4 @@
-//! Where a new reference store goes, and in which form.
+//! Writing a new reference store: its destination and its form.
 
 use clap::Args;
 use zaro::internal::reference::{local, same_base};
@@ -15,7 +15,7 @@ use crate::paint::plural;
 use crate::path::word;
 use crate::progress::Watch;
 
-/// The words of `--form`.
+/// The values of `--form`.
 const FORMS: &[(&str, &str, ReferenceForm)] = &[
     ("json", "One document", ReferenceForm::Json),
     ("parquet", "A folder, for millions of references", ReferenceForm::Parquet),
@@ -44,7 +44,7 @@ pub(super) struct Making {
     drop_strays: bool,
 }
 
-/// A reference store that is read.
+/// The reference store to read.
 pub(super) struct Source<'a> {
     pub(super) uri: &'a str,
     pub(super) store: ReferenceStore,
@@ -59,14 +59,16 @@ impl<'a> Source<'a> {
 }
 
 impl Making {
-    /// The form of a reference store that is called `uri`.
+    /// The form of the new reference store, from the option or the name `uri`.
     fn form(&self, uri: &str) -> Result<ReferenceForm> {
         self.form.or_else(|| ReferenceForm::of_name(uri)).ok_or_else(|| {
-            Error::usage(format!("{uri:?} does not tell the form: say --form json or --form parquet"))
+            Error::usage(format!(
+                "cannot tell the form from the name {uri:?}; add --form json or --form parquet"
+            ))
         })
     }
 
-    /// The addresses of `source` on their way to `uri`.
+    /// How addresses of `source` are rewritten for `uri`.
     pub(super) fn addresses(
         &self,
         common: &Common,
@@ -117,13 +119,13 @@ impl Making {
             (ReferenceForm::Json, Some(path)) => {
                 if path.is_dir() {
                     return Err(Error::usage(format!(
-                        "{} is a folder; a document of references is a file",
+                        "{} is a folder; JSON references are written to a file",
                         path.display()
                     )));
                 }
                 let folder = path.parent().unwrap_or(std::path::Path::new("."));
                 let name = path.file_name().and_then(|name| name.to_str());
-                let name = name.ok_or_else(|| Error::usage(format!("{uri:?} names no file")))?;
+                let name = name.ok_or_else(|| Error::usage(format!("{uri:?} has no file name")))?;
                 let store: SharedStore = std::sync::Arc::new(LocalStore::new(folder));
                 writing.check_document(&store, name, &path.display().to_string()).await?;
                 let (out, done) = writing.json(Output::open(Some(&path))?, compression).await?;
@@ -131,15 +133,16 @@ impl Making {
                 Ok(done)
             }
             (ReferenceForm::Json, None) => {
-                let (folder, name) =
-                    uri.rsplit_once('/').ok_or_else(|| Error::usage(format!("{uri:?} names no object")))?;
+                let (folder, name) = uri
+                    .rsplit_once('/')
+                    .ok_or_else(|| Error::usage(format!("{uri:?} has no object name")))?;
                 writing.json_object(&common.open_folder(folder).await?, name, uri).await
             }
             (ReferenceForm::Parquet, Some(path)) => writing.parquet_folder(&path).await,
             (ReferenceForm::Parquet, None) => {
                 if uri.trim_end_matches('/') == source.uri.trim_end_matches('/') {
                     return Err(Error::usage(
-                        "a remote folder of references cannot be replaced by itself; name another",
+                        "remote Parquet references cannot be replaced in place; choose another destination",
                     ));
                 }
                 writing.parquet_objects(&common.open_folder(uri).await?, uri).await
@@ -148,7 +151,7 @@ impl Making {
     }
 }
 
-/// Says what was done.
+/// Reports what was written.
 pub(super) fn report(common: &Common, uri: &str, done: &Rewritten, counts: &AddressCounts) {
     let inline = if done.inline > 0 { format!(", {} of them inline", done.inline) } else { String::new() };
     common.say(&format!(
@@ -159,25 +162,25 @@ pub(super) fn report(common: &Common, uri: &str, done: &Rewritten, counts: &Addr
     ));
     if counts.absolute > 0 {
         common.say(&format!(
-            "{} had relative addresses, which are absolute now, since they would mean something else from there \
-             (--keep-relative leaves them)",
+            "{} had relative addresses, which were made absolute, since they would resolve differently from there \
+             (use --keep-relative to keep them)",
             plural(counts.absolute, "reference")
         ));
     }
     if counts.versioned > 0 {
         let n = plural(counts.versioned, "reference");
-        common.say(&format!("{n} named a version of an object, which is part of the address now"));
+        common.say(&format!("{n} named a version of an object, which is now part of the address"));
     }
     if counts.unpinned > 0 {
         common.warn(&format!(
-            "{} named the state of an object by its ETag or its time, which this form cannot hold: readers will not \
+            "{} had the ETag or timestamp of their object, which this form cannot store: readers will not \
              notice if the object changes",
             plural(counts.unpinned, "reference")
         ));
     }
     if counts.unnamed > 0 {
         let n = plural(counts.unnamed, "reference");
-        common.warn(&format!("{n} named no object, and still do not (--target names it)"));
+        common.warn(&format!("{n} named no object, and still do not (set it with --target)"));
     }
     if done.dropped > 0 {
         let more = if done.dropped > 5 { ", …" } else { "" };

@@ -1,4 +1,4 @@
-//! `zaro ref validate`: whether everything that a reference store refers to is there.
+//! `zaro ref validate`: check that everything a reference store refers to exists and decodes.
 
 use std::process::ExitCode;
 
@@ -18,9 +18,9 @@ Examples:
   zaro ref validate archive.json --all             decode every chunk
   zaro ref validate archive.json --json | jq -r '.findings[].url' | sort -u
 
-Checks that every key belongs to an array and lies in its grid, that every object that is referred
-to exists in the state that is meant and covers the ranges asked of it (one request an object), and
-that a sample of the chunks of each array decodes. Exit code 1 if there is an error.
+Checks that every key belongs to an array and lies in its grid, that every object referred to
+exists unchanged and covers the referenced ranges (one request per object), and that a sample of
+the chunks of each array decodes. Exit code 1 if there is an error.
 
 Rules: ref/metadata, ref/entry, ref/range, ref/short, ref/decode, ref/target-missing,
 ref/target-refused, ref/target-changed, ref/target-unreadable, ref/target-unsupported;

@@ -133,7 +133,7 @@ fn what_makes_no_array_is_refused() {
         (&["y", "--dtype", "u1"], "--shape"),
         (&["y", "--shape", "4", "--dtype", "float31"], "not a data type"),
         (&["y", "--shape", "4", "--dtype", "u1", "--fill", "256"], "256"),
-        (&["y", "--shape", "4", "--dtype", "u1", "--codec", "zst"], "not a codec"),
+        (&["y", "--shape", "4", "--dtype", "u1", "--codec", "zst"], "not a short name of a codec"),
         (&["y", "--shape", "4", "--dtype", "u1", "--chunks", "2,2"], "chunks"),
         (&["y", "--shape", "4", "--dtype", "u1", "--chunks", "0"], "chunks"),
         (&["y", "--shape", "4", "--dtype", "u1", "--chunks", "2", "--shards", "3"], "multiple"),

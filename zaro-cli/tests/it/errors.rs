@@ -46,7 +46,7 @@ fn a_wrong_selection_is_told_what_would_be_right() {
     for (args, words) in [
         (["--select", "0,0,0"], "..."),
         (["--select", "...,..."], "only one ..."),
-        (["--start", "-1,0"], "start must not be negative; --select counts from the end"),
+        (["--start", "-1,0"], "start must not be negative; to count from the end, use --select '-1'"),
         (["--start", "0,-1"], "start must not be negative"),
         (["--count", "-1,1"], "count must not be negative"),
         (["--start", "a,0"], "whole number"),
@@ -148,7 +148,7 @@ fn a_lack_of_threads_is_a_fault_of_the_system() {
         if run.status.success() {
             assert_eq!(run.stdout, b"1\n2\n3\n4\n");
         } else if run.status.code() == Some(6) {
-            assert!(said.contains("the system gives no thread"), "{said}");
+            assert!(said.contains("the system is out of threads"), "{said}");
             refused += 1;
         }
     }

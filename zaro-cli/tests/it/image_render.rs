@@ -153,7 +153,7 @@ fn sizes_are_means_of_raw_pixels_and_enlarged_by_the_nearest() {
         [0, 0, 10, 10, 100, 100, 101, 101, 20, 20, 30, 30, 100, 100, 103, 103]
     );
     assert_eq!(grey(&draw(&s, &["--crop", "1,0,2,9"])), [10, 100, 30, 100]);
-    fails(&s, &["--region", "1,1,2,1"], "of an image with --crop");
+    fails(&s, &["--region", "1,1,2,1"], "--crop of an image");
     // 4 to 3: a pixel and a third each.
     assert_eq!(grey(&draw(&s, &["--size", "3x1", "--crop", "0,0,4,1"])), [3, 55, 101]);
     fails(&s, &["--crop", "4,0,1,1"], "outside the image");

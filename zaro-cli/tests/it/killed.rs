@@ -147,7 +147,7 @@ fn staying_with_the_version_that_was_keeps_all_documents() {
         }
         let back = zaro(&["copy", &at, "--in-place", "--zarr-format", "2"]);
         if back.code == 0 {
-            assert!(back.err.contains("undid a conversion"), "rename {n}: {}", back.err);
+            assert!(back.err.contains("rolled back an unfinished conversion"), "rename {n}: {}", back.err);
             assert_eq!(temporaries(&s.file("a.zarr")), 0, "rename {n}");
         }
         let after = files(&s.file("a.zarr"));

@@ -321,7 +321,7 @@ fn a_dimension_is_resized_once() {
     let s = Store::new();
     s.zaro(&["create", "@:/a.zarr", "--shape", "10,3", "--dtype", "i2", "--dims", "t,x"]).text();
     for other in ["t=2", "0=2", "t=-1"] {
-        s.zaro(&["resize", "@:/a.zarr", "--axis", "t=8", "--axis", other]).fails(2, "named twice");
+        s.zaro(&["resize", "@:/a.zarr", "--axis", "t=8", "--axis", other]).fails(2, "given twice");
     }
     s.zaro(&["resize", "@:/a.zarr", "--axis", "t=8", "--axis", "1=2"]).text();
 }

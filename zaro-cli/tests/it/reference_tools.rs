@@ -252,7 +252,7 @@ fn only_references_are_replaced_by_references() {
         let before = std::fs::read(s.file(to)).unwrap();
         let to_path = format!("@:/{to}");
         let words = ["ref", "convert", "@:/refs.json", &to_path, "--form", "json", "--overwrite"];
-        s.zaro(&words).fails(2, "no document of references");
+        s.zaro(&words).fails(2, "not a reference document");
         assert_eq!(std::fs::read(s.file(to)).unwrap(), before);
     }
     s.zaro(&["ref", "convert", "@:/refs.json", "@:/old.json", "--overwrite"]).text();

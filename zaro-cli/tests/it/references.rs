@@ -88,7 +88,7 @@ fn bad_references_are_errors_with_their_key() {
     store.put("r.json", r#"{"version": 2, "refs": {}}"#);
     store.zaro(&["info", "@:/r.json"]).fails(5, "version");
     store.put("r.json", "{\"something\": \"else\"}");
-    store.zaro(&["info", "@:/r.json"]).fails(4, "no references");
+    store.zaro(&["info", "@:/r.json"]).fails(4, "not a reference document");
 }
 
 #[test]

@@ -235,7 +235,7 @@ fn a_fetch_keeps_to_its_own_files() {
     s.put("theirs.zarr/zarr.json", v3_document(&[3], &[3], "uint8", "0", ""));
     s.put("theirs.zarr/thesis.txt", "years of work");
     let words = ["manifest", "fetch", "@:/two.json", "@:/theirs.zarr", "--from", "@:/a.zarr", "--overwrite"];
-    s.zaro(&words[..6]).fails(2, "holds");
+    s.zaro(&words[..6]).fails(2, "contains");
     s.zaro(&words).fails(2, "thesis.txt");
     assert_eq!(std::fs::read(s.file("theirs.zarr/thesis.txt")).unwrap(), b"years of work");
 }
@@ -249,7 +249,7 @@ fn outputs_are_files_of_this_machine_and_of_no_zarr() {
         &["manifest", "create", "@:/a.zarr", "-o", "@:/a.zarr/x/zarr.json", "--replace"],
         &["checksum", "@:/a.zarr", "--cache", "@:/a.zarr/zarr.json"],
     ] {
-        s.zaro(words).fails(2, "would be lost");
+        s.zaro(words).fails(2, "would be overwritten");
         assert!(tree(&s.file("a.zarr")) == before, "{words:?}");
     }
     for words in [
@@ -460,7 +460,7 @@ fn what_lies_in_a_zarr_that_is_worked_on_is_in_the_way_of_work_on_the_whole() {
         assert!(names() == before, "{whole:?}");
     }
     // It is no whole Zarr for those who prove or publish it, but is read as before.
-    s.zaro(&["checksum", "@:/a.zarr"]).fails(6, "unfinished work");
+    s.zaro(&["checksum", "@:/a.zarr"]).fails(6, "unfinished operation");
     assert!(s.zaro(&["read", "@:/a.zarr", "x", "--format", "csv"]).text().starts_with("1\n2\n"));
     // A file that somebody puts there meanwhile is not deleted with the old.
     s.put("a.zarr/x/notes.txt", "mine");

@@ -302,7 +302,7 @@ fn backfill_makes_manifests_of_what_is_deleted_and_its_journal_is_of_one_bucket(
         // The same journal for another place, and a file that is none.
         let other = server.zaro(&["manifest", "backfill", "s3://versioned-public", "--journal", journal]);
         assert_eq!(other.status.code(), Some(2), "{name}");
-        assert!(String::from_utf8_lossy(&other.stderr).contains("the journal is of"), "{name}");
+        assert!(String::from_utf8_lossy(&other.stderr).contains("the journal belongs to"), "{name}");
         let mine = folder.path().join("mine.txt");
         std::fs::write(&mine, "my notes\n").unwrap();
         let none = server.zaro(&["manifest", "backfill", &at, "--journal", mine.to_str().unwrap()]);

@@ -293,7 +293,7 @@ fn an_array_is_made_of_what_the_input_says() {
         ("a.raw", &b"1"[..], &["--create", "--shape", "1"][..], "--dtype"),
         ("a.raw", b"1", &["--create", "--dtype", "u1"], "--shape"),
         ("a.json", b"[1]", &["--create"], "--dtype"),
-        ("a.json", b"[1]", &["--create", "--dtype", "u1", "--start", "1"], "make it first"),
+        ("a.json", b"[1]", &["--create", "--dtype", "u1", "--start", "1"], "create it first"),
         ("a.json", b"[1]", &["--chunks", "1"], "--create"),
     ] {
         let run = write(&s, file, bytes, args);

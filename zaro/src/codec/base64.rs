@@ -1,4 +1,4 @@
-//! `base64`: RFC 4648. V2: `{"id": "base64"}`. White space between the characters is read over.
+//! `base64`: RFC 4648. V2: `{"id": "base64"}`. White space between the characters is ignored.
 
 use ::base64::Engine;
 use ::base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
@@ -22,7 +22,7 @@ impl BytesToBytes for Base64 {
     }
 
     fn decode(&self, bytes: &[u8], size: OutputSize) -> Result<Vec<u8>> {
-        let fault = |e| Error::invalid("this is not base64").with_source(e);
+        let fault = |e| Error::invalid("the data are not valid base64").with_source(e);
         let out = if bytes.iter().any(u8::is_ascii_whitespace) {
             let dense: Vec<u8> = bytes.iter().copied().filter(|b| !b.is_ascii_whitespace()).collect();
             ENGINE.decode(dense).map_err(fault)?

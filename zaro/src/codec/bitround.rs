@@ -1,8 +1,8 @@
-//! `bitround`: fewer significant bits, so that what follows compresses better.
+//! `bitround`: rounds to fewer significant bits, for better compression.
 //!
 //! V3: `{"name": "bitround", "configuration": {"keepbits": 10}}`, also spelled `numcodecs.bitround`; V2:
 //! `{"id": "bitround", "keepbits": 10}`. Floats keep that many bits of their mantissa, integers that many from the
-//! highest bit set of their magnitude; rounded half to even. What was rounded away is gone: decoding does nothing.
+//! highest bit set of their magnitude; rounded half to even. It is lossy: decoding does nothing.
 //!
 //! The V2 filter does not say what type it works on. If it is the first, its chain adds the byte order of the array as
 //! `"endian"`; without it the filter reads, and refuses to write.
@@ -20,7 +20,7 @@ pub(super) fn from_config(request: &CodecRequest<'_>, config: &Config<'_>) -> Re
     if keep == 0 && request.name == "bitround" {
         return Err(Error::invalid("\"keepbits\" must be at least 1"));
     }
-    let keep = u32::try_from(keep).map_err(|_| invalid!("\"keepbits\" {keep} is absurd"))?;
+    let keep = u32::try_from(keep).map_err(|_| invalid!("\"keepbits\" {keep} is too large"))?;
     if filter::is_v2(request) {
         let endian = Bytes::from_config(config)?.endian;
         return Ok(Codec::Bytes(Box::new(RoundOnBytes {
@@ -84,7 +84,7 @@ impl BytesToBytes for RoundOnBytes {
 
     fn encode(&self, bytes: &[u8]) -> Result<Vec<u8>> {
         if self.endian.is_none() {
-            return Err(Error::unsupported("writing, where the byte order is not known"));
+            return Err(Error::unsupported("cannot write: the byte order is unknown"));
         }
         let order = Bytes { endian: self.endian, mixed: Vec::new() };
         let mut out = bytes.to_vec();

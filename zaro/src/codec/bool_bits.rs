@@ -1,4 +1,4 @@
-//! numcodecs' `packbits`: eight booleans a byte, the first one in the highest bit.
+//! numcodecs' `packbits`: eight booleans per byte, the first one in the highest bit.
 //!
 //! V2: `{"id": "packbits"}`, over bytes; V3 spelling `numcodecs.packbits`, over values, whose encoded chunk is a list
 //! of bytes. The first byte says how many bits of the last one are padding. V3's own [`packbits`](super::packbits) is
@@ -23,7 +23,7 @@ struct BoolBits;
 fn unpack(bytes: &[u8], size: OutputSize) -> Result<Vec<u8>> {
     let (padding, packed) = bytes.split_first().ok_or_else(|| Error::invalid("the data are empty"))?;
     let bits = packed.len().saturating_mul(8).checked_sub(usize::from(*padding)).filter(|_| *padding < 8);
-    let bits = bits.ok_or_else(|| invalid!("{padding} bits of padding make no sense"))?;
+    let bits = bits.ok_or_else(|| invalid!("invalid number of padding bits: {padding}"))?;
     size.check(bits)?;
     let each = packed.iter().flat_map(|b| (0..8).rev().map(move |i| b >> i & 1));
     Ok(each.take(bits).collect())

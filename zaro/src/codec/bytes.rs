@@ -1,7 +1,7 @@
-//! `bytes`: values as they lie in memory, in one byte order.
+//! `bytes`: values as in memory, in a given byte order.
 //!
 //! V3: `{"name": "bytes", "configuration": {"endian": "little"}}`. The order may be left out for types that have
-//! none. V2 has no such codec; its `dtype` says the order, and `meta` makes this codec of it. A V2 struct may mix
+//! none. V2 has no such codec; `meta` makes this one from the byte order of its `dtype`. A V2 struct may mix byte
 //! orders: then `order` is a list, one entry for each number in an element.
 
 use super::config::Config;

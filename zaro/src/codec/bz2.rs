@@ -47,7 +47,7 @@ fn steps(bytes: &[u8]) -> impl FnMut(&mut [u8]) -> Result<StreamStep> {
                 let more = rest.iter().any(|b| *b != 0);
                 stream = more.then(|| Decompress::new(false));
             } else if read == 0 && written == 0 {
-                return Err(Error::invalid("the bzip2 stream is cut off"));
+                return Err(Error::invalid("the bzip2 stream is truncated"));
             }
             if written > 0 {
                 return Ok(StreamStep { written, end: stream.is_none() });
@@ -74,7 +74,7 @@ impl BytesToBytes for Bz2 {
     }
 
     fn encode(&self, bytes: &[u8]) -> Result<Vec<u8>> {
-        let fault = |e| Error::invalid("bzip2 could not compress").with_source(e);
+        let fault = |e| Error::invalid("bzip2 compression failed").with_source(e);
         let mut compress = Compress::new(Compression::new(self.level), 0);
         let mut out = Vec::with_capacity(bytes.len() + bytes.len() / 64 + 1024);
         loop {

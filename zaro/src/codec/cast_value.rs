@@ -1,4 +1,4 @@
-//! `cast_value`: the same values in another type.
+//! `cast_value`: converts values to another type.
 //!
 //! V3: `{"name": "cast_value", "configuration": {"data_type": "uint8", "rounding": "towards-zero", "out_of_range":
 //! "clamp", "scalar_map": {"encode": [["NaN", 0]], "decode": [[0, "NaN"]]}}}`, for integers and floats. Only
@@ -76,7 +76,7 @@ impl CastValue {
             Some("error") if !request.strict => Beyond::Error,
             Some("clamp") => Beyond::Clamp,
             Some("wrap") if matches!(encoded, DataType::Float(_)) => {
-                return Err(invalid!("\"out_of_range\" \"wrap\" makes no sense for {encoded}"));
+                return Err(invalid!("\"out_of_range\" \"wrap\" is not possible for {encoded}"));
             }
             Some("wrap") => Beyond::Wrap,
             Some(other) => return Err(invalid!("\"out_of_range\" {other:?} is not known")),
@@ -230,7 +230,7 @@ fn number_type(json: &Json) -> Result<DataType> {
     let is_number = |t: &DataType| matches!(t, DataType::Int(_) | DataType::UInt(_) | DataType::Float(_));
     v3::plain(name)
         .filter(is_number)
-        .ok_or_else(|| invalid!("{name:?} is no type of numbers").with_field("data_type"))
+        .ok_or_else(|| invalid!("{name:?} is not a numeric type").with_field("data_type"))
 }
 
 impl ArrayToArray for CastValue {
@@ -253,7 +253,7 @@ impl ArrayToArray for CastValue {
             (a, b) => a == b,
         };
         if !same {
-            return Err(invalid!("the fill value does not survive as {}", self.encoded));
+            return Err(invalid!("the fill value cannot be represented as {}", self.encoded));
         }
         Ok(Repr { shape: decoded.shape.clone(), data_type: self.encoded.clone(), fill: Fill(fill.into()) })
     }

@@ -1,4 +1,4 @@
-//! `categorize`: text as the numbers of labels.
+//! `categorize`: encodes text labels as integers.
 //!
 //! V2: `{"id": "categorize", "labels": ["female", "male"], "dtype": "|O", "astype": "|u1"}` over `|O` or `U`. Label `i`
 //! is stored as `i + 1`; 0, and every other number, is text that had no label, and decodes to the empty string.
@@ -77,7 +77,8 @@ impl ArrayToBytes for Categorize {
             // Every label is kept once; elements point to it.
             let mut views = Vec::with_capacity(self.labels.len());
             for label in &self.labels {
-                let length = u32::try_from(label.len()).map_err(|_| Error::invalid("a label of 4 GiB"))?;
+                let length =
+                    u32::try_from(label.len()).map_err(|_| Error::invalid("a label is larger than 4 GiB"))?;
                 views.push(view(0, length, num::u64_of(out.heap.len())));
                 out.heap.extend_from_slice(label.as_bytes());
             }

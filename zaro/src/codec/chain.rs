@@ -1,7 +1,7 @@
-//! A codec chain, built and checked for one chunk shape.
+//! Codec chains, built and checked for one chunk shape.
 //!
-//! Building a chain works out what every step sees and how many bytes every step may produce, so that a bad
-//! combination fails when the array is opened and decoding never has to guess.
+//! Building a chain determines the input of every step and how many bytes it may produce, so that a bad combination
+//! fails when the array is opened and decoding never has to guess.
 //!
 //! Transposes at the head of a chain (all of V2's Fortran order, nearly all of V3's) move no data: the chain keeps
 //! them as a permutation, [`Chain::order`], and the reader applies it to the selection.
@@ -126,7 +126,7 @@ fn check(repr: &Repr) -> Result<()> {
     }
     let size = repr.byte_size()?;
     if repr.data_type.is_variable() && size > MAX_VARIABLE {
-        return Err(unsupported!("a chunk of {} elements of variable length", repr.count()?));
+        return Err(unsupported!("a chunk of {} elements of variable length is too large", repr.count()?));
     }
     Ok(())
 }
@@ -143,7 +143,7 @@ impl Chain {
         // A chunk that does not fit into memory is an error here, before anything is allocated for it.
         check(&decoded)?;
         if codecs.len() > MAX_CODECS {
-            return Err(unsupported!("a chain of {} codecs", codecs.len()));
+            return Err(unsupported!("a chain of {} codecs is too long", codecs.len()));
         }
         for meta in codecs {
             let here = arrays.last().map_or(&viewed, |(_, r)| r);
@@ -191,7 +191,9 @@ impl Chain {
                     return Err(invalid!("the codec {name:?} stands after the bytes are made"));
                 }
                 Codec::Bytes(_) if to_bytes.is_none() => {
-                    return Err(invalid!("the codec {name:?} works on bytes, but none are made yet"));
+                    return Err(invalid!(
+                        "the codec {name:?} works on bytes, but precedes the array-to-bytes codec"
+                    ));
                 }
                 Codec::Array(codec) => {
                     let next = codec.encoded(here).map_err(place)?;
@@ -219,9 +221,7 @@ impl Chain {
             }
         }
         let Some(to_bytes) = to_bytes else {
-            return Err(
-                Error::invalid("the codecs have none that turns values into bytes").with_field("codecs")
-            );
+            return Err(Error::invalid("there is no array-to-bytes codec").with_field("codecs"));
         };
         if order.as_ref().is_some_and(|o| o.iter().enumerate().all(|(i, d)| i == *d)) {
             order = None;

@@ -1,4 +1,4 @@
-//! Checksums: four bytes, little-endian, before or after the data, which are otherwise left alone.
+//! Checksum codecs: four bytes, little-endian, before or after the data, which are otherwise unchanged.
 //!
 //! * `crc32c`: CRC-32C at the end. V3: `{"name": "crc32c"}`. numcodecs lets `location` move it.
 //! * `crc32`, `adler32` (zlib's): V2 `{"id": "crc32"}`; at the start unless `location` is `"end"`.
@@ -6,7 +6,7 @@
 //! * `jenkins_lookup3`: HDF5's metadata checksum, at the end; it starts from `initval` and is taken over `prefix`
 //!   and data. V2 `{"id": "jenkins_lookup3", "initval": 0, "prefix": null}`.
 //!
-//! A checksum that differs is an error, always: there is no switch to look away.
+//! A checksum mismatch is always an error; it cannot be disabled.
 
 use super::config::Config;
 use super::{BytesToBytes, OutputSize, fletcher32, jenkins};

@@ -1,4 +1,4 @@
-//! Reading a codec's configuration: each member is asked for once, by name, and what is left over is known.
+//! Reads a codec's configuration: each member is requested once, by name, and unknown members are detected.
 
 use crate::error::{Result, invalid};
 use crate::meta::json::Json;
@@ -63,7 +63,7 @@ impl<'a> Config<'a> {
     pub fn finish(&self) -> Result<()> {
         let asked = self.asked.borrow();
         match self.members.iter().find(|(n, _)| !asked.iter().any(|a| a == n)) {
-            Some((n, _)) => Err(invalid!("{n:?} is not a member of this codec").with_field(n)),
+            Some((n, _)) => Err(invalid!("{n:?} is not a setting of this codec").with_field(n)),
             None => Ok(()),
         }
     }

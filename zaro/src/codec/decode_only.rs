@@ -1,7 +1,7 @@
-//! Codecs whose settings for writing make no sense.
+//! Codecs with invalid settings for writing: they decode, but refuse to encode.
 //!
-//! A stream says itself how it is to be decoded, so that a level out of range, or one that is no number, is nothing to
-//! a reader. Such a codec is made with other settings, reads, and says what is wrong when it is to write.
+//! Most streams describe how they are decoded, so a level out of range, or one that is not a number, does not matter to
+//! a reader. Such a codec is built with other settings, decodes, and reports the error when it has to encode.
 
 use super::registry::{CodecRequest, shown};
 use super::{ArrayToArray, ArrayToBytes, Buffer, BytesToBytes, Codec, OutputSize, Repr};

@@ -1,4 +1,4 @@
-//! `delta`: each element as its difference from the one before.
+//! `delta`: each element as its difference from the previous one.
 //!
 //! V2: `{"id": "delta", "dtype": "<i4", "astype": "<i2"}`, over bytes; V3 spelling `numcodecs.delta`, over values.
 //! `astype` is the type of the differences, the same as `dtype` if left out. Integers wrap. Where the two types
@@ -24,7 +24,7 @@ pub(super) fn from_config(request: &CodecRequest<'_>, config: &Config<'_>) -> Re
     let encoded = Side::from_config(config, "astype", Some(&decoded))?;
     let sums = number::promote(&decoded.data_type, &encoded.data_type)?;
     if sums == DataType::Bool {
-        return Err(Error::unsupported("differences of booleans"));
+        return Err(Error::unsupported("differences of booleans are not supported"));
     }
     let delta = Delta { decoded: decoded.data_type.clone(), encoded: encoded.data_type.clone(), sums };
     Ok(filter::make(request, delta, decoded, encoded))

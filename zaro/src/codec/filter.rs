@@ -1,8 +1,8 @@
 //! numcodecs' typed filters, in both of their forms.
 //!
-//! A filter recomputes the values of a chunk. In V2 it works on bytes, in the byte order that the types in its own
-//! configuration say ([`FilterOnBytes`]). Under its V3 name (`numcodecs.delta`) it works on values, whose order is another
-//! codec's business ([`OnValues`]). The filter itself is written once, over little-endian bytes.
+//! A filter recomputes the values of a chunk. In V2 it works on bytes, in the byte order of the types in its own
+//! configuration ([`FilterOnBytes`]). Under its V3 name (`numcodecs.delta`) it works on values, whose byte order is
+//! left to another codec ([`OnValues`]). The filter itself is written once, over little-endian bytes.
 
 use std::fmt::Debug;
 
@@ -66,7 +66,7 @@ impl Side {
     fn count(&self, bytes: usize) -> Result<usize> {
         let size = self.data_type.size().max(1);
         if !bytes.is_multiple_of(size) {
-            return Err(invalid!("{bytes} bytes are no multiple of the {size} of {}", self.data_type));
+            return Err(invalid!("{bytes} bytes are not a multiple of the {size} of {}", self.data_type));
         }
         Ok(bytes / size)
     }

@@ -83,7 +83,7 @@ impl BytesToBytes for Gzip {
         let mut out = vec![0; compressor.gzip_compress_bound(bytes.len())];
         let n = compressor
             .gzip_compress(bytes, &mut out)
-            .map_err(|e| Error::invalid("gzip could not compress").with_source(e))?;
+            .map_err(|e| Error::invalid("gzip compression failed").with_source(e))?;
         out.truncate(n);
         Ok(out)
     }

@@ -1,4 +1,4 @@
-//! Samples of images: PNG and JPEG 2000, as GRIB packs its integers and TIFF its tiles.
+//! Decodes PNG and JPEG 2000 images, as in GRIB messages and TIFF tiles.
 //!
 //! * `imagecodecs_png`, V2: `{"id": "imagecodecs_png"}`. The samples row by row, those of a pixel together; palettes
 //!   and samples of less than a byte are expanded to bytes, samples of 16 bits become little-endian.
@@ -33,7 +33,7 @@ fn wrong_count(got: usize, want: usize) -> Error {
 }
 
 fn not_written() -> Error {
-    Error::unsupported("zaro does not write images")
+    Error::unsupported("writing images is not supported")
 }
 
 struct PngCodec<'a> {
@@ -85,7 +85,7 @@ pub(super) fn png_numbers(data: &[u8], n: usize) -> Result<Vec<u32>> {
         },
         ColorType::Rgb if depth == png::BitDepth::Eight => 24,
         ColorType::Rgba if depth == png::BitDepth::Eight => 32,
-        other => return Err(invalid!("numbers are not kept as {other:?} of {depth:?} bits")),
+        other => return Err(invalid!("unexpected PNG format: {other:?} of {depth:?} bits")),
     };
     let (rows, line) = (png.decode()?, png.line.max(1));
     let width = num::usize_of(png.reader.info().width.into())?;
@@ -152,14 +152,14 @@ impl Samples {
             let each = size.get(38..)?.as_chunks::<3>().0.get(..usize::from(components))?;
             Some((*each.first()?, each))
         };
-        let (first, each) = read().ok_or_else(|| Error::invalid("this is no JPEG 2000 image"))?;
+        let (first, each) = read().ok_or_else(|| Error::invalid("not a JPEG 2000 image"))?;
         if each.iter().any(|c| *c != first) || first.get(1..) != Some(&[1, 1]) {
-            return Err(Error::unsupported("JPEG 2000 images whose components differ"));
+            return Err(Error::unsupported("JPEG 2000 images whose components differ are not supported"));
         }
         let [depth, ..] = first;
         let bits = (depth & 0x7f) + 1;
         if bits > MAX_JPEG2K_BITS {
-            return Err(unsupported!("JPEG 2000 images of {bits} bits"));
+            return Err(unsupported!("JPEG 2000 images of {bits} bits are not supported"));
         }
         Ok(Self { components: each.len(), bits, signed: depth & 0x80 != 0 })
     }
@@ -188,7 +188,7 @@ fn jpeg2k_components(
     let components: Vec<Vec<u32>> =
         decoded.components().iter().map(|c| c.samples().iter().map(|x| rounded(*x, top)).collect()).collect();
     if components.len() != samples.components || components.iter().any(|c| c.len() != pixels) {
-        return Err(Error::invalid("the image has other components than its header says"));
+        return Err(Error::invalid("the components of the image differ from its header"));
     }
     Ok(components)
 }
@@ -206,7 +206,7 @@ fn rounded(x: f32, top: u32) -> u32 {
 pub(super) fn jpeg2k(data: &[u8], n: usize) -> Result<Vec<u32>> {
     let samples = Samples::of(data)?;
     if samples.components != 1 || samples.signed {
-        return Err(Error::invalid("numbers are kept in one component without a sign"));
+        return Err(Error::invalid("expected a JPEG 2000 image of one unsigned component"));
     }
     let mut components = jpeg2k_components(data, &samples, Some(n), n)?;
     Ok(components.pop().unwrap_or_default())

@@ -1,4 +1,4 @@
-//! The deflate decompressor, of libdeflate, which needs the whole input and room for the whole output.
+//! Deflate decompression with libdeflate, which needs the whole input and room for the whole output.
 //!
 //! The safe bindings do not tell how much input was read, and without that the members of a gzip file cannot be told
 //! apart; hence these few lines of our own.
@@ -103,5 +103,5 @@ impl Drop for Inflater {
 }
 
 fn no_memory() -> Error {
-    Error::unsupported("there is no memory for a decompressor")
+    Error::unsupported("out of memory for a decompressor")
 }

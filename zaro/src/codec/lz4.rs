@@ -88,7 +88,7 @@ fn one_block(block: &[u8], out: &mut [u8]) -> Result<()> {
 }
 
 fn cut() -> Error {
-    Error::invalid("the LZ4 data are cut off")
+    Error::invalid("the LZ4 data are truncated")
 }
 
 impl BytesToBytes for Lz4 {
@@ -138,7 +138,7 @@ impl BytesToBytes for Lz4 {
     }
 
     fn encode(&self, bytes: &[u8]) -> Result<Vec<u8>> {
-        let too_long = |_| Error::unsupported("LZ4 holds less than 2 GiB");
+        let too_long = |_| Error::unsupported("LZ4 is limited to 2 GiB");
         match self.framing {
             Framing::None => lz4_block::compress(bytes, self.acceleration),
             Framing::Length => {

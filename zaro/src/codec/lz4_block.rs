@@ -1,4 +1,4 @@
-//! The LZ4 block format, of the reference library: nothing decodes it faster.
+//! The LZ4 block format, with the reference library, which is the fastest decoder.
 //!
 //! Blosc, numcodecs' `lz4` and HDF5's LZ4 filter put their own framing around these blocks.
 #![allow(unsafe_code)]
@@ -59,12 +59,12 @@ fn run(
             out.truncate(n);
             Ok(out)
         }
-        _ => Err(Error::invalid("LZ4 could not compress")),
+        _ => Err(Error::invalid("LZ4 compression failed")),
     }
 }
 
 fn length(n: usize) -> Result<c_int> {
-    c_int::try_from(n).map_err(|_| Error::invalid("LZ4 blocks hold less than 2 GiB"))
+    c_int::try_from(n).map_err(|_| Error::invalid("LZ4 blocks are limited to 2 GiB"))
 }
 
 #[cfg(test)]

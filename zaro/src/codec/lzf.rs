@@ -87,7 +87,7 @@ impl BytesToBytes for Lzf {
                     out
                 }
             }
-            (_, None) => return Err(Error::invalid("the LZF header is cut off")),
+            (_, None) => return Err(Error::invalid("the LZF header is truncated")),
         };
         size.check(out.len())?;
         Ok(out)
@@ -97,7 +97,7 @@ impl BytesToBytes for Lzf {
         let mut out = Vec::with_capacity(bytes.len() + bytes.len() / 32 + 8);
         if self.header != Some(false) {
             let length =
-                u32::try_from(bytes.len()).map_err(|_| Error::unsupported("LZF holds less than 4 GiB"))?;
+                u32::try_from(bytes.len()).map_err(|_| Error::unsupported("LZF is limited to 4 GiB"))?;
             out.extend_from_slice(&length.to_le_bytes());
         }
         let mut table = vec![usize::MAX; 1 << 13];

@@ -1,4 +1,4 @@
-//! `lzma`: xz files and their kin.
+//! `lzma`: xz, `.lzma` and raw LZMA streams.
 //!
 //! V2: `{"id": "lzma", "format": 1, "check": -1, "preset": null, "filters": null}`, in the numbers of Python's `lzma`:
 //! `format` 1 is xz, 2 the older `.lzma`, 3 bare streams, which need `filters` to be read, 0 either of the first two.
@@ -160,7 +160,7 @@ impl Lzma {
                     return Ok(StreamStep { written, end });
                 }
                 if read == 0 && !end {
-                    return Err(Error::invalid("the LZMA stream is cut off"));
+                    return Err(Error::invalid("the LZMA stream is truncated"));
                 }
             }
             Ok(StreamStep { written: 0, end: true })
@@ -200,7 +200,7 @@ impl LzmaFilter {
                 _ => return Err(wrong("filters", "\"dist\" must be 1 to 255")),
             },
             4..=11 => Self::Branch(id, number("start_offset")?),
-            _ => return Err(unsupported!("{id} is not a filter of LZMA that zaro knows")),
+            _ => return Err(unsupported!("{id} is not a supported LZMA filter")),
         })
     }
 }

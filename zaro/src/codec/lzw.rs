@@ -1,4 +1,4 @@
-//! `imagecodecs_lzw`: LZW as TIFF has it.
+//! `imagecodecs_lzw`: LZW as in TIFF.
 //!
 //! V2: `{"id": "imagecodecs_lzw"}`. Codes of 9 to 12 bits, most significant bit first; 256 empties the table, 257
 //! ends. Codes grow by a bit one code early, as in all TIFF files since 1988.
@@ -28,7 +28,7 @@ impl BytesToBytes for Lzw {
         if let [0, second, ..] = bytes
             && second & 1 == 1
         {
-            return Err(Error::unsupported("this is LZW of the old kind, least significant bit first"));
+            return Err(Error::unsupported("old-style LZW (least significant bit first) is not supported"));
         }
         let mut decoder = Decoder::with_tiff_size_switch(BitOrder::Msb, 8);
         let mut rest = bytes;

@@ -1,10 +1,10 @@
-//! Layer 3: bytes to values.
+//! Layer 3: codecs, which decode bytes to values and encode them.
 //!
 //! A codec is a plain function over bytes, of one of three kinds. A chain is some
 //! [`ArrayToArray`] codecs, exactly one [`ArrayToBytes`], some [`BytesToBytes`], as V3 has it; V2 is lowered to that.
 //!
-//! * Sizes are never guessed. The chain works out, before any data is seen, what each step must produce, and says so
-//!   in a [`OutputSize`]; a codec that would produce more stops, one that produces less has failed.
+//! * Sizes are never guessed. The chain determines, before any data is seen, what each step must produce, as an
+//!   [`OutputSize`]; a codec that would produce more stops, one that produces less has failed.
 //! * Input is hostile until decoded. No codec panics, indexes unchecked or allocates on a number it read from the
 //!   data beyond what [`OutputSize`] allows.
 //! * In memory, elements are little-endian, in C order of the shape at that step ([`Repr`]).
@@ -122,7 +122,7 @@ impl OutputSize {
         match self {
             Self::Exact(n) if got != n => Err(invalid!("decoded to {got} bytes where {n} were expected")),
             Self::AtMost(n) if got > n => {
-                Err(invalid!("decoded to {got} bytes where at most {n} make sense"))
+                Err(invalid!("decoded to {got} bytes where at most {n} were expected"))
             }
             _ => Ok(()),
         }
@@ -187,7 +187,7 @@ impl Buffer {
 
     /// Adds one variable-length element.
     pub fn push(&mut self, item: &[u8]) -> Result<()> {
-        let length = u32::try_from(item.len()).map_err(|_| Error::invalid("an element of 4 GiB or more"))?;
+        let length = u32::try_from(item.len()).map_err(|_| Error::invalid("an element has 4 GiB or more"))?;
         self.bytes.extend_from_slice(&view(0, length, num::u64_of(self.heap.len())));
         self.heap.extend_from_slice(item);
         Ok(())

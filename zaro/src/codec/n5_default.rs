@@ -1,4 +1,4 @@
-//! `n5_default`: a block of N5, which says its own shape.
+//! `n5_default`: a block of N5, with its shape in a header.
 //!
 //! V3: `{"name": "n5_default", "configuration": {"codecs": [{"name": "transpose", "configuration": {"order": [1, 0]}},
 //! {"name": "bytes", "configuration": {"endian": "big"}}, {"name": "zstd", …}]}}`. A big-endian header of mode (`u16`,
@@ -62,7 +62,7 @@ impl N5Default {
         match decoded.data_type {
             DataType::Int(8 | 16 | 32 | 64) | DataType::UInt(8 | 16 | 32 | 64) => {}
             DataType::Float(f) if f.bits() >= 32 => {}
-            ref other => return Err(invalid!("N5 has no {other}")),
+            ref other => return Err(invalid!("N5 has no data type for {other}")),
         }
         let rank = decoded.shape.len();
         if !self.transpose.dimensions(rank)?.into_iter().eq((0..rank).rev()) {
@@ -91,7 +91,7 @@ fn split(bytes: &[u8], rank: usize) -> Result<(Vec<u64>, &[u8])> {
     let (mode, rest) = bytes.split_first_chunk::<2>().ok_or_else(short)?;
     let (dims, mut rest) = rest.split_first_chunk::<2>().ok_or_else(short)?;
     if u16::from_be_bytes(*mode) != 0 {
-        return Err(unsupported!("a block of mode {}", u16::from_be_bytes(*mode)));
+        return Err(unsupported!("a block of mode {} is not supported", u16::from_be_bytes(*mode)));
     }
     if usize::from(u16::from_be_bytes(*dims)) != rank {
         return Err(invalid!("a block of {} dimensions in an array of {rank}", u16::from_be_bytes(*dims)));
@@ -149,7 +149,8 @@ impl ArrayToBytes for N5Default {
         let mut out = vec![0, 0];
         out.extend_from_slice(&rank.to_be_bytes());
         for extent in &decoded.shape {
-            let extent = u32::try_from(*extent).map_err(|_| Error::invalid("a chunk too large for N5"))?;
+            let extent =
+                u32::try_from(*extent).map_err(|_| Error::invalid("the chunk is too large for N5"))?;
             out.extend_from_slice(&extent.to_be_bytes());
         }
         let turned = self.transpose.encoded(decoded)?;

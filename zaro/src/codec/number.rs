@@ -1,4 +1,4 @@
-//! Numbers in bulk: from the bytes of any numeric type to a common form and back, by numpy's rules.
+//! Bulk conversion of numbers: from the bytes of any numeric type to a common form and back, by numpy's rules.
 //!
 //! Signed integers are held as `i64`, unsigned ones and booleans as `u64`, floats of every format as `f64`; each form
 //! holds its types exactly. Arithmetic of a narrower float format is done in `f64` and rounded to the format after
@@ -172,7 +172,7 @@ pub(super) fn promote(a: &DataType, b: &DataType) -> Result<DataType> {
                 _ => DataType::FLOAT64,
             }
         }
-        (a, b) => return Err(unsupported!("{a} together with {b}")),
+        (a, b) => return Err(unsupported!("{a} together with {b} is not supported")),
     })
 }
 

@@ -65,7 +65,7 @@ impl TextEncoding {
             "utf-32" | "utf32" => Self::Wide(4, None),
             "utf-32-le" => Self::Wide(4, Some(Endian::Little)),
             "utf-32-be" => Self::Wide(4, Some(Endian::Big)),
-            other => return Err(unsupported!("JSON in the encoding {other:?}")),
+            other => return Err(unsupported!("JSON in the encoding {other:?} is not supported")),
         })
     }
 
@@ -455,13 +455,13 @@ fn unpack(value: rmpv::Value) -> Result<Json> {
             for (name, value) in members {
                 match unpack(name)? {
                     Json::String(name) => object.push((name, unpack(value)?)),
-                    other => return Err(unsupported!("{} as a name in a map", other.kind())),
+                    other => return Err(unsupported!("{} as a key of a map is not supported", other.kind())),
                 }
             }
             Json::Object(object)
         }
         Value::Ext(kind, _) => {
-            return Err(unsupported!("MessagePack's extension type {kind}"));
+            return Err(unsupported!("MessagePack's extension type {kind} is not supported"));
         }
     })
 }
@@ -493,7 +493,7 @@ fn pack(value: Json, single: bool, bin: bool) -> Result<rmpv::Value> {
                 u32::try_from(float::from_f64(crate::meta::dtype::Float::F32, x)).unwrap_or_default(),
             )),
             (None, None, Some(x)) => Value::F64(x),
-            _ => return Err(invalid!("{value} is no number")),
+            _ => return Err(invalid!("{value} is not a number")),
         },
         Json::String(s) => Value::from(s),
         Json::Array(items) => {

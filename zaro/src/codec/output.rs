@@ -1,4 +1,4 @@
-//! Where decoders put what they decode: memory of the size a [`OutputSize`] allows, and no more.
+//! Output buffers of decoders, limited to what an [`OutputSize`] allows.
 //!
 //! Two ways of decoding meet here. Whole-buffer decoders (deflate, LZ4) must have room for everything at once, so
 //! when the size is not known they are run again with more room. Stream decoders (bzip2, LZMA, zstd without a stated
@@ -172,7 +172,7 @@ pub(crate) fn too_long(limit: usize) -> Error {
 }
 
 fn no_memory(len: usize) -> Error {
-    unsupported!("there is no memory for {len} bytes")
+    unsupported!("out of memory for {len} bytes")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `packbits`: elements of any number of bits, one after the other.
+//! `packbits`: bit-packed elements of any number of bits.
 //!
 //! V3: `{"name": "packbits", "configuration": {"padding_encoding": "first_byte", "first_bit": 0, "last_bit": 11}}`, all
 //! members optional. Bits `first_bit` to `last_bit` of each component are stored, lowest first, the first element in
@@ -70,7 +70,7 @@ impl PackBits {
             let first = self.first;
             return Err(invalid!("bits {first} to {last} are not in the {bits} of {data_type}"));
         }
-        let narrow = |n: u64| u32::try_from(n).map_err(|_| Error::invalid("absurd bit numbers"));
+        let narrow = |n: u64| u32::try_from(n).map_err(|_| Error::invalid("the bit numbers are too large"));
         Ok(PackedLayout {
             components,
             bytes: data_type.size() / components,
@@ -112,7 +112,7 @@ impl ArrayToBytes for PackBits {
         if let Some(said) = said
             && *said != padding
         {
-            return Err(invalid!("says {said} bits of padding where there are {padding}"));
+            return Err(invalid!("states {said} bits of padding where there are {padding}"));
         }
         let mut stream = packed.unwrap_or_default().iter();
         let (mut held, mut have) = (0u128, 0u32);
@@ -120,7 +120,7 @@ impl ArrayToBytes for PackBits {
         let mut out = Vec::with_capacity(decoded.byte_size()?);
         for _ in 0..decoded.count()?.saturating_mul(l.components) {
             while have < l.width {
-                let byte = stream.next().ok_or_else(|| Error::invalid("the data end too early"))?;
+                let byte = stream.next().ok_or_else(|| Error::invalid("the data are truncated"))?;
                 held |= u128::from(*byte) << have;
                 have += 8;
             }

@@ -40,7 +40,7 @@ pub(super) fn from_config(request: &CodecRequest<'_>, config: &Config<'_>) -> Re
         (Some("try_consecutive"), None) => DeltaSpec::Auto,
         (Some("try_lookback"), None) => DeltaSpec::TryLookback,
         (Some(other), _) => {
-            return Err(invalid!("\"delta_spec\" {other:?} does not go with the rest"));
+            return Err(invalid!("\"delta_spec\" {other:?} does not fit the other settings"));
         }
     };
     let page = config.uint("equal_pages_up_to")?.unwrap_or(1 << 18);
@@ -126,7 +126,7 @@ fn stored_type(bytes: &[u8]) -> Result<Option<DataType>> {
         NumberType::F16 => DataType::Float(Float::F16),
         NumberType::F32 => DataType::Float(Float::F32),
         NumberType::F64 => DataType::Float(Float::F64),
-        other => return Err(unsupported!("pco's numbers of type {other:?}")),
+        other => return Err(unsupported!("numbers of type {other:?} are not supported")),
     }))
 }
 
@@ -159,7 +159,7 @@ fn decompress<T: Number, const N: usize>(
         let mut numbers = vec![T::default(); n];
         let progress = chunk.read(&mut numbers).map_err(fault)?;
         if progress.n_processed != n {
-            return Err(invalid!("{} numbers where {n} were said", progress.n_processed));
+            return Err(invalid!("{} numbers where {n} were stated", progress.n_processed));
         }
         out.extend(numbers.into_iter().flat_map(write));
         src = chunk.into_src();

@@ -1,4 +1,4 @@
-//! `quantize` and `astype`: another precision, another type.
+//! `quantize` and `astype`: reduce the precision, or convert to another type.
 //!
 //! V2: `{"id": "quantize", "digits": 1, "dtype": "<f8", "astype": "<f4"}` and
 //! `{"id": "astype", "encode_dtype": "<i1", "decode_dtype": "<i4"}`, over bytes; V3 spellings `numcodecs.quantize` and

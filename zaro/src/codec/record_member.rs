@@ -1,4 +1,4 @@
-//! `record_member`: one field of records, as kerchunk refers to tables.
+//! `record_member`: extracts one field of records, as in kerchunk references to tables.
 //!
 //! V2: `{"id": "record_member", "member": "x", "dtype": [["t", ">f8"], ["x", "<f4"]]}`. The chunk holds whole records;
 //! decoding picks one field of each, as its bytes are. There is no way back.
@@ -25,7 +25,7 @@ impl RecordMember {
             return Err(Error::invalid("\"dtype\" must be a list of fields").with_field("dtype"));
         };
         let field = fields.iter().find(|f| f.name == member);
-        let field = field.ok_or_else(|| invalid!("no field is called {member:?}").with_field("member"))?;
+        let field = field.ok_or_else(|| invalid!("there is no field {member:?}").with_field("member"))?;
         let (record, width) = (dtype.fixed()?.size(), field.data_type.size());
         if width == 0 {
             return Err(invalid!("the field {member:?} has no bytes").with_field("dtype"));
@@ -43,14 +43,18 @@ impl BytesToBytes for RecordMember {
         if let OutputSize::Exact(n) = decoded
             && !n.is_multiple_of(self.width)
         {
-            return Err(invalid!("{n} bytes are no multiple of the field's {}", self.width));
+            return Err(invalid!("{n} bytes are not a multiple of the field's {}", self.width));
         }
         Ok(decoded.map(|n| (n / self.width).saturating_mul(self.record)))
     }
 
     fn decode(&self, bytes: &[u8], size: OutputSize) -> Result<Vec<u8>> {
         if !bytes.len().is_multiple_of(self.record) {
-            return Err(invalid!("{} bytes are no records of {} each", bytes.len(), self.record));
+            return Err(invalid!(
+                "{} bytes are not a multiple of the record size {}",
+                bytes.len(),
+                self.record
+            ));
         }
         size.check(bytes.len() / self.record * self.width)?;
         let of =

@@ -1,11 +1,11 @@
-//! The one list of codec names.
+//! The registry of codec names, built-in and custom.
 //!
 //! Three spellings meet here: V3 names (`gzip`), the `numcodecs.*` names that V3 writers use for V2's codecs, and
 //! `v2.*`, the names `meta` gives to V2's filters and compressors when it lowers them. V2's typed filters (`v2.delta`)
 //! work on bytes with a byte order of their own, which is what they are in V2; `numcodecs.delta` works on values.
 //!
-//! Codecs of users stand beside them ([`register`]). They are looked for when a chain is built and the name is none of
-//! ours, so that they cost nothing where they are not used.
+//! Custom codecs ([`register`]) are looked up when a chain is built and the name is not built-in, so that they cost
+//! nothing where they are not used.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -84,11 +84,11 @@ pub fn register(
     // Ours complain of missing settings, if of anything.
     let ours = builtin(&request, &Config::new(&[])).map_or(true, |codec| codec.is_some());
     if ours || name == "sharding_indexed" || name != shown(name) {
-        return Err(usage!("{name:?} is the name of a codec of zaro's own"));
+        return Err(usage!("{name:?} is the name of a built-in codec"));
     }
     let mut all = REGISTERED.write().unwrap_or_else(PoisonError::into_inner);
     if all.contains_key(name) {
-        return Err(usage!("a codec {name:?} was registered before"));
+        return Err(usage!("a codec {name:?} is already registered"));
     }
     let checked = move |request: &CodecRequest<'_>| {
         let codec = make(request)?;
@@ -115,7 +115,7 @@ fn make(request: &CodecRequest<'_>, config: &Config<'_>) -> Result<Codec> {
     let registered = REGISTERED.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
     match registered {
         Some(make) => make(request),
-        None => Err(unsupported!("{name:?} is not a codec zaro knows")),
+        None => Err(unsupported!("unknown codec {name:?}")),
     }
 }
 
@@ -164,7 +164,7 @@ fn builtin(request: &CodecRequest<'_>, config: &Config<'_>) -> Result<Option<Cod
         "v2.gribscan.rawgrib" | "v2.rawgrib" => image::grib(request, config)?,
 
         "v2.pickle" | "numcodecs.pickle" => {
-            return Err(Error::unsupported("pickles can run any program when read; zaro never reads them"));
+            return Err(Error::unsupported("pickles can run arbitrary code and are never read"));
         }
         _ => match bytes_codec(request, config)? {
             Some(codec) => Codec::Bytes(codec),

@@ -1,4 +1,4 @@
-//! `reshape`: the same elements in the same order, under another shape.
+//! `reshape`: the same elements in the same order, with another shape.
 //!
 //! V3: `{"name": "reshape", "configuration": {"shape": [[0, 1], [2], 3]}}`. Each extent is a positive number, a list of
 //! dimensions of the decoded chunk whose extents are multiplied, or, once at most, -1 for what is left. A list of
@@ -25,7 +25,7 @@ enum ReshapedExtent {
 impl Reshape {
     pub(super) fn from_config(config: &Config<'_>) -> Result<Self> {
         let json = config.need("shape")?;
-        let bad = |e: &Json| invalid!("{e} is no extent").with_field("shape");
+        let bad = |e: &Json| invalid!("{e} is not an extent").with_field("shape");
         let items = json.items().ok_or_else(|| bad(json))?;
         let mut shape = Vec::with_capacity(items.len());
         let (mut next, mut rest) = (0, false);

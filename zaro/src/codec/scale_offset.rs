@@ -1,4 +1,4 @@
-//! `scale_offset`: shifted and scaled, in the array's own type.
+//! `scale_offset`: shifts and scales values in the array's own type.
 //!
 //! V3: `{"name": "scale_offset", "configuration": {"offset": 5, "scale": 0.1}}`; `offset` is 0 and `scale` 1 if left
 //! out, both written as fill values of the array are. Encodes as `(x - offset) * scale`, decodes as
@@ -102,7 +102,7 @@ impl ScaleOffset {
                 let x: i128 = x.into();
                 one(x).and_then(|y| T::try_from(y).ok()).ok_or_else(|| {
                     let formula = if encode { "(x - offset) * scale" } else { "x / scale + offset" };
-                    invalid!("{formula} of {x} is no {}", self.data_type)
+                    invalid!("{formula} of {x} is not a {}", self.data_type)
                 })
             })
             .collect()

@@ -4,9 +4,8 @@
 //! "index_location": "end"}}`. The index is an array of `uint64`, two for each inner chunk of the whole shard in C
 //! order: offset and size; both 2^64−1 for a chunk that is not there.
 //!
-//! This file knows the layout; which parts of a shard are fetched and where they go is the business of
-//! [`array`](crate::array). Decoding a whole shard from memory ([`ArrayToBytes::decode`]) is only for shards that
-//! have other codecs around them.
+//! This module handles the layout; [`array`](crate::array) decides which parts of a shard are fetched and where they
+//! go. Decoding a whole shard from memory ([`ArrayToBytes::decode`]) is only for shards inside other codecs.
 
 use super::chain::{Chain, Scratch};
 use super::config::Config;
@@ -75,7 +74,7 @@ impl Shard {
             .ok_or_else(|| invalid!("\"chunk_shape\" must be positive integers, not {shape}"))?;
         if shape.len() != shard.shape.len() {
             return Err(invalid!(
-                "\"chunk_shape\" has {} dimensions, the shard {}",
+                "\"chunk_shape\" has {} dimensions, but the shard has {}",
                 shape.len(),
                 shard.shape.len()
             ));
@@ -87,7 +86,7 @@ impl Shard {
         })?;
         let total = num::product(&counts)?;
         if total > MAX_INNER {
-            return Err(invalid!("a shard of {total} inner chunks makes no sense"));
+            return Err(invalid!("a shard of {total} inner chunks is too large"));
         }
         if strict && configuration.iter().any(|(n, v)| n == "index_location" && *v == Json::Null) {
             return Err(Error::invalid("\"index_location\" must be \"start\" or \"end\", not null"));
@@ -235,7 +234,7 @@ impl ArrayToBytes for Shard {
                     rebase(&mut chunk.bytes, out.heap.len())?;
                     out.heap.append(&mut chunk.heap);
                     if out.heap.len() > MAX_VARIABLE {
-                        return Err(Error::invalid("the shard decodes to more than makes sense"));
+                        return Err(Error::invalid("the shard decodes to more than expected"));
                     }
                 }
                 paste(&chunk.bytes, inner_shape, &mut out.bytes, &decoded.shape, &at, size);

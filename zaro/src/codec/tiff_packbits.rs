@@ -1,4 +1,4 @@
-//! `imagecodecs_packbits`: PackBits as TIFF has it, which is Apple's.
+//! `imagecodecs_packbits`: Apple's PackBits, as in TIFF.
 //!
 //! V2: `{"id": "imagecodecs_packbits"}`. Not to be confused with `packbits`, which packs booleans.
 //!
@@ -16,7 +16,7 @@ const MAX_RUN: usize = 128;
 pub(crate) struct TiffPackBits;
 
 fn decompress(bytes: &[u8], limit: usize) -> Result<Vec<u8>> {
-    let cut = || Error::invalid("the PackBits stream is cut off");
+    let cut = || Error::invalid("the PackBits stream is truncated");
     let mut out = Vec::with_capacity(limit.min(bytes.len().saturating_mul(4)));
     let mut rest = bytes;
     while let Some((control, after)) = rest.split_first() {

@@ -76,10 +76,10 @@ impl TiffPredictor {
     fn run(&self, bytes: &mut [u8], direction: ScanDirection) -> Result<()> {
         match self.length {
             Some(n) if n != bytes.len() => {
-                return Err(invalid!("{} bytes are there where the shape has {n}", bytes.len()));
+                return Err(invalid!("{} bytes where {n} were expected by the shape", bytes.len()));
             }
             None if !bytes.len().is_multiple_of(self.width) => {
-                return Err(Error::invalid("the data are no whole numbers"));
+                return Err(Error::invalid("the data are not a whole number of elements"));
             }
             _ => {}
         }

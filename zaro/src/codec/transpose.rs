@@ -1,4 +1,4 @@
-//! `transpose`: the dimensions in another order.
+//! `transpose`: permutes the dimensions.
 //!
 //! V3: `{"name": "transpose", "configuration": {"order": [2, 0, 1]}}`: dimension `i` of the encoded chunk is dimension
 //! `order[i]` of the decoded one. V2's `"order": "F"` is lowered to the reversed order. The words `"C"` and `"F"`,
@@ -58,7 +58,7 @@ impl Transpose {
         match &self.order {
             AxisOrder::Given(p) if p.len() == rank => Ok(p.clone()),
             AxisOrder::Given(p) => {
-                Err(invalid!("\"order\" {p:?} has {} dimensions, the array {rank}", p.len()))
+                Err(invalid!("\"order\" {p:?} has {} dimensions, but the array has {rank}", p.len()))
             }
             AxisOrder::Reversed => Ok((0..rank).rev().collect()),
             AxisOrder::Same => Ok((0..rank).collect()),

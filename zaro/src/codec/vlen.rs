@@ -4,7 +4,7 @@
 //! `{"id": "vlen-utf8"}`, `{"id": "vlen-bytes"}`, `{"id": "vlen-array", "dtype": "<i4"}` over `|O`.
 //!
 //! The count as a `u32`, then for each element its length in bytes as a `u32` and its bytes; little-endian
-//! throughout, but for the content of arrays, whose order their `dtype` says. Text must be UTF-8.
+//! throughout, except the content of arrays, whose byte order is that of their `dtype`. Text must be UTF-8.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `zfp` and `zfpy`: numbers in blocks of `4^d`, transformed and cut off where the precision asked for is reached.
+//! `zfp` and `zfpy`: numbers in blocks of `4^d`, transformed and truncated to the requested precision.
 //!
 //! V3 `zfp` ([text](https://github.com/zarr-developers/zarr-extensions/tree/main/codecs/zfp)) is the bare stream:
 //!
@@ -126,7 +126,7 @@ impl Zfp {
     }
 
     fn mode(&self) -> Result<ZfpMode> {
-        self.mode.ok_or_else(|| Error::unsupported("zaro does not know this mode, and cannot write it"))
+        self.mode.ok_or_else(|| Error::unsupported("unknown mode, which cannot be written"))
     }
 }
 
@@ -160,14 +160,14 @@ impl ZfpMode {
                 ZfpConfig::expert(min_bits.max(1), max_bits, max_prec, min_exp).map_err(wrong)
             }
             Self::Accuracy(tolerance) if tolerance.is_finite() => Ok(ZfpConfig::fixed_accuracy(tolerance)),
-            Self::Accuracy(tolerance) => Err(invalid!("a tolerance of {tolerance} makes no sense")),
+            Self::Accuracy(tolerance) => Err(invalid!("a tolerance of {tolerance} is invalid")),
             Self::Rate(rate) => {
                 let rank = u32::try_from(rank).unwrap_or(0);
                 ZfpDimensionality::try_from(rank)
                     .ok()
                     .filter(|_| rate > 0.0)
                     .and_then(|d| ZfpConfig::fixed_rate(rate, kind, d, ZfpStreamAlignment::Unaligned).ok())
-                    .ok_or_else(|| invalid!("a rate of {rate} bits per value makes no sense"))
+                    .ok_or_else(|| invalid!("a rate of {rate} bits per value is invalid"))
             }
             Self::Precision(planes) => Ok(ZfpConfig::fixed_precision(planes)),
         }
@@ -252,7 +252,7 @@ fn read_header(bytes: &[u8]) -> Result<(ZfpFieldMetadata, ZfpConfig, u64)> {
     match bytes {
         [b'z', b'f', b'p', 5, ..] => {}
         [b'z', b'f', b'p', version, ..] => {
-            return Err(unsupported!("version {version} of the format; zaro knows version 5"));
+            return Err(unsupported!("version {version} of the format is not supported, only version 5"));
         }
         _ => return Err(Error::invalid("does not begin with \"zfp\"")),
     }
@@ -355,7 +355,7 @@ impl ArrayToBytes for Zfp {
             Kind::I32 | Kind::I64 => true,
         };
         if !finite && config.min_exp() >= zfp_rs::ZFP_MIN_EXP {
-            return Err(Error::invalid("NaN and infinity can be held in reversible mode only"));
+            return Err(Error::invalid("NaN and infinity can be stored in reversible mode only"));
         }
         match kind {
             Kind::I32 => encode_as::<i32>(&mut to, &bytes, &config, extents),
@@ -400,14 +400,14 @@ impl Guise {
             DataType::UInt(64) => (Kind::I64, Self::Plain64),
             DataType::Float(Float::F16) => (Kind::F32, Self::Half),
             DataType::Float(Float::BF16) => (Kind::F32, Self::Brain),
-            other => return Err(unsupported!("zfp cannot hold {other} elements")),
+            other => return Err(unsupported!("zfp cannot store {other} elements")),
         })
     }
 
     /// The bytes of the type that zfp sees; `None` if they are the same.
     fn put_on(self, bytes: &[u8]) -> Result<Option<Vec<u8>>> {
         let held = |fits: bool| {
-            let message = "zfp holds unsigned integers up to half their range only";
+            let message = "zfp can store unsigned integers only up to half their range";
             if fits { Ok(None) } else { Err(Error::unsupported(message)) }
         };
         Ok(Some(match self {

@@ -1,4 +1,4 @@
-//! `zlib`: RFC 1950, and its bare inside, `deflate`, RFC 1951.
+//! `zlib`: RFC 1950, and raw `deflate`, RFC 1951.
 //!
 //! V2: `{"id": "zlib", "level": 1}`, level 0 to 9 or -1; V3 writers name it `numcodecs.zlib`. TIFF references say
 //! `imagecodecs_zlib` or `imagecodecs_deflate` and mean the same. Bytes after the stream are padding.
@@ -63,7 +63,7 @@ fn zip_member(bytes: &[u8]) -> Result<Member<'_>> {
     let Some(header) = bytes.strip_prefix(b"PK\x03\x04") else { return Ok(Member::Deflated(bytes)) };
     let short =
         |at: usize| header.get(at..).and_then(|b| b.first_chunk::<2>()).map(|b| u16::from_le_bytes(*b));
-    let broken = || Error::invalid("the zip header is cut off");
+    let broken = || Error::invalid("the zip header is truncated");
     let method = short(4).ok_or_else(broken)?;
     let name = usize::from(short(22).ok_or_else(broken)?);
     let extra = usize::from(short(24).ok_or_else(broken)?);
@@ -71,7 +71,7 @@ fn zip_member(bytes: &[u8]) -> Result<Member<'_>> {
     match method {
         0 => Ok(Member::Stored(inside)),
         8 => Ok(Member::Deflated(inside)),
-        m => Err(unsupported!("zip compression method {m}")),
+        m => Err(unsupported!("zip compression method {m} is not supported")),
     }
 }
 
@@ -96,7 +96,7 @@ impl BytesToBytes for Zlib {
         } else {
             compressor.zlib_compress(bytes, &mut out)
         };
-        let n = done.map_err(|e| Error::invalid("zlib could not compress").with_source(e))?;
+        let n = done.map_err(|e| Error::invalid("zlib compression failed").with_source(e))?;
         out.truncate(n);
         Ok(out)
     }

@@ -118,7 +118,7 @@ fn stream(bytes: &[u8], size: OutputSize) -> Result<Vec<u8>> {
                     return Ok(StreamStep { written, end: false });
                 }
                 if input.pos() == before && hint != 0 {
-                    return Err(Error::invalid("the last zstd frame is cut off"));
+                    return Err(Error::invalid("the last zstd frame is truncated"));
                 }
             }
         });
@@ -133,7 +133,7 @@ fn fault(code: usize) -> Error {
 }
 
 fn no_memory() -> Error {
-    Error::unsupported("there is no memory for a zstd context")
+    Error::unsupported("out of memory for a zstd context")
 }
 
 impl BytesToBytes for Zstd {

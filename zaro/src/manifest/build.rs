@@ -1,20 +1,20 @@
-//! How a manifest is made: directories are opened, get their entries, and are closed.
+//! Builds a manifest: directories are opened, get their entries, and are closed.
 //!
-//! Entries go straight to the table as long as their directory has none of its own below it; those of a directory that
-//! has wait until it is closed, so that they lie together. Only then are names compared: what comes sorted, as it does
-//! from S3 and from nearly every document, costs one look.
+//! Entries go straight to the table while their directory has no subdirectories; otherwise they are buffered until it
+//! is closed, so that they are contiguous. Only then are names compared: sorted input, as from S3 and nearly every
+//! document, costs one comparison per name.
 
 use super::model::{DirRow, Fields, Manifest, Names, Statistics};
 use super::pack::{Beside, EntryRef, PackedEntry};
 use crate::error::{Error, Result, invalid};
 
-/// Directories within directories beyond this are refused. Keys of S3 have at most 1024 bytes.
+/// Maximum nesting of directories. Keys of S3 have at most 1024 bytes.
 const MAX_DEPTH: usize = 1024;
 
-/// Names longer than this are refused.
+/// Maximum length of a name.
 const MAX_NAME: usize = 0x7fff;
 
-/// A manifest that is being made.
+/// A manifest that is being built.
 #[derive(Debug)]
 pub struct Builder {
     made: Manifest,
@@ -28,7 +28,7 @@ struct DirectoryFrame {
     name: u32,
     /// Where its rows begin in the table.
     first: usize,
-    /// Whether its rows wait here instead, because directories came between.
+    /// Whether its rows are buffered here instead, because subdirectories came in between.
     apart: bool,
     rows: Vec<PackedEntry>,
     dirs: Vec<DirRow>,
@@ -38,19 +38,19 @@ struct DirectoryFrame {
 
 fn number(n: usize) -> Result<u32> {
     u32::try_from(n)
-        .map_err(|_| Error::unsupported("a manifest with more than 2^32 entries or bytes of names"))
+        .map_err(|_| Error::unsupported("a manifest cannot have more than 2^32 entries or bytes of names"))
 }
 
-/// Refuses a name that no manifest can hold.
+/// Refuses a name that a manifest cannot hold.
 pub(crate) fn check_name(name: &str) -> Result<()> {
     let fault = if name.is_empty() {
         "is empty"
     } else if name == "." || name == ".." {
-        "is not a name but a direction"
+        "is a relative path component"
     } else if name.contains('/') {
-        "holds a slash"
+        "contains a slash"
     } else if name.contains('\0') {
-        "holds a null character"
+        "contains a NUL character"
     } else if name.len() > MAX_NAME {
         "is too long"
     } else {
@@ -64,7 +64,7 @@ fn clipped(name: &str) -> String {
 }
 
 impl Builder {
-    /// Of a manifest whose entries have these fields.
+    /// Begins a manifest whose entries have these fields.
     #[must_use]
     pub fn new(fields: Fields) -> Self {
         let made = Manifest {
@@ -84,12 +84,12 @@ impl Builder {
         builder
     }
 
-    /// Which fields entries are to have, once that is known.
+    /// Sets the fields of entries, once they are known.
     pub(crate) fn set_fields(&mut self, fields: Fields) {
         self.made.fields = fields;
     }
 
-    /// What the document says of itself.
+    /// Sets the statistics that the document states.
     pub(crate) fn set_stated(&mut self, stated: Statistics, schema_version: Option<u64>) {
         self.made.stated = stated;
         self.made.schema_version = schema_version;
@@ -119,7 +119,7 @@ impl Builder {
     /// Opens a directory in the innermost open one.
     pub fn open(&mut self, name: &str) -> Result<()> {
         if self.open.len() > MAX_DEPTH {
-            let message = format!("directories within directories more than {MAX_DEPTH} levels deep");
+            let message = format!("directories are nested more than {MAX_DEPTH} levels deep");
             return Err(Error::unsupported(message).with_key(clipped(&self.path_of(name))));
         }
         let name = self.keep_name(name)?;
@@ -140,7 +140,7 @@ impl Builder {
         let row = PackedEntry::new(at, entry, &mut self.made.beside)?;
         let made = &mut self.made;
         made.total_size = made.total_size.checked_add(entry.size).ok_or_else(|| {
-            Error::invalid("the sizes of all entries together do not fit into 64 bits").with_key(name)
+            Error::invalid("the total size of all entries does not fit into 64 bits").with_key(name)
         })?;
         made.depth = made.depth.max(crate::num::u64_of(self.open.len().saturating_sub(1)));
         match self.open.last_mut() {
@@ -153,7 +153,7 @@ impl Builder {
     /// Closes the innermost open directory. One with nothing in it does not exist.
     pub fn close(&mut self) -> Result<()> {
         let Some(mut frame) = self.open.pop() else {
-            return Err(Error::usage("a directory is closed that was not opened"));
+            return Err(Error::usage("no directory is open"));
         };
         let made = &mut self.made;
         if frame.apart {
@@ -182,7 +182,7 @@ impl Builder {
             let own = made.names.get(frame.name).to_owned();
             let name = if own.is_empty() { name.to_owned() } else { format!("{own}/{name}") };
             let key = self.path_of(&name);
-            let message = format!("{what} have the same name, which no manifest can hold: {key:?}");
+            let message = format!("{what} have the same name, which a manifest cannot hold: {key:?}");
             return Err(Error::invalid(message).with_key(key));
         }
         let row = DirRow {
@@ -201,7 +201,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Adds the entry behind a whole key. Keys come sorted by their bytes, as S3 lists them; directories are opened and
+    /// Adds the entry of a full key. Keys must be sorted by their bytes, as S3 lists them; directories are opened and
     /// closed as needed. Not to be mixed with [`Builder::open`] and [`Builder::close`].
     pub fn push(&mut self, key: &str, entry: &EntryRef<'_>) -> Result<()> {
         while !key.starts_with(&self.path) {
@@ -222,7 +222,7 @@ impl Builder {
         self.leaf(rest, entry).map_err(|e| e.with_key(key))
     }
 
-    /// The manifest, whole.
+    /// Finishes the manifest.
     pub fn finish(mut self) -> Result<Manifest> {
         while !self.open.is_empty() {
             self.close()?;

@@ -1,8 +1,8 @@
-//! Digests of files that did not change, kept in a file.
+//! A cache file for digests of unchanged files.
 //!
-//! A digest is believed only if size, times, number and device of the file are what they were, to the nanosecond, and
-//! if the file had been left alone for two seconds when it was hashed: what was written in the same tick of the file
-//! system's clock may look the same and be something else. A cache that cannot be read is an empty one.
+//! A digest is used only if size, timestamps, inode and device of the file are unchanged, to the nanosecond, and if the
+//! file had not been modified for two seconds when it was hashed: a write in the same tick of the file system's clock
+//! leaves the timestamps as they were. A cache that cannot be read counts as empty.
 
 use std::collections::HashMap;
 use std::fs::Metadata;
@@ -14,13 +14,13 @@ use super::place;
 use crate::error::{Error, Result};
 use crate::store::local::sys;
 
-/// The first line. A file that begins otherwise is not ours, and not overwritten.
+/// The first line. A file that begins otherwise is not a cache, and is not overwritten.
 const HEAD: &str = "zaro digest cache 1";
 
-/// How long a file must have been left alone.
+/// How long a file must not have been modified.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// What a file looks like from outside.
+/// Size, timestamps, inode and device of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp {
     size: u64,
@@ -52,11 +52,11 @@ impl Stamp {
     }
 }
 
-/// The cache as it was when the work began.
+/// The cache as it was loaded.
 #[derive(Debug)]
 pub(crate) struct HashCache {
     path: PathBuf,
-    /// The folder whose files are at hand, in full, with a slash at its end.
+    /// The absolute path of the folder that is hashed, with a slash at the end.
     root: String,
     known: HashMap<String, (Stamp, ETag)>,
     begun: Duration,
@@ -68,7 +68,7 @@ impl HashCache {
         let root = std::fs::canonicalize(root)?;
         let root = format!(
             "{}/",
-            root.to_str().ok_or_else(|| Error::unsupported("a folder whose name is not UTF-8"))?
+            root.to_str().ok_or_else(|| Error::unsupported("the name of the folder is not valid UTF-8"))?
         );
         let begun = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut known = HashMap::new();
@@ -80,7 +80,8 @@ impl HashCache {
                     Some(HEAD) => known.extend(lines.filter_map(line)),
                     None => {}
                     Some(_) => {
-                        let message = format!("{} is not a digest cache; it was left alone", path.display());
+                        let message =
+                            format!("{} is not a digest cache; it was left unchanged", path.display());
                         return Err(Error::usage(message));
                     }
                 }
@@ -91,13 +92,13 @@ impl HashCache {
         Ok(Self { path: path.to_owned(), root, known, begun })
     }
 
-    /// The digest of a file that looks as it did.
+    /// The digest of an unchanged file.
     pub(crate) fn get(&self, key: &str, stamp: &Stamp) -> Option<ETag> {
         let (known, digest) = self.known.get(&format!("{}{key}", self.root))?;
         (known == stamp).then_some(*digest)
     }
 
-    /// Writes what is known now. Files of other folders stay; those of this one that are gone go.
+    /// Writes the cache. Files of other folders are kept; deleted files of this one are dropped.
     pub(crate) fn save(mut self, now: Vec<(String, Stamp, ETag)>) -> Result<()> {
         let root = std::mem::take(&mut self.root);
         self.known.retain(|path, _| !path.starts_with(&root));

@@ -1,11 +1,11 @@
-//! The Dandi Zarr checksum: digests of directories, made of the digests of what is in them.
+//! The Dandi Zarr checksum: a tree hash in which the digest of a directory is computed from those of its contents.
 //!
 //! A directory is written as JSON — its directories, then its files, each sorted by name, each with digest, name and
 //! size — and the MD5 of that, with the number of files and bytes below it, is its digest. So two directories with the
 //! same digest have the same contents, wherever they are.
 //!
-//! [`TreeHasher`] takes keys as a listing of S3 gives them, and holds one directory a level; [`Manifest::digests`]
-//! makes the digests of a manifest in one pass over its table.
+//! [`TreeHasher`] takes keys in the order of an S3 listing, and holds one directory per level; [`Manifest::digests`]
+//! computes the digests of a manifest in one pass over its table.
 
 use md5::{Digest as _, Md5};
 
@@ -50,7 +50,7 @@ fn overflow(what: &str) -> Error {
     invalid!("the {what} of this tree do not fit into 64 bits")
 }
 
-/// Adds what is in a directory to the count and size of it.
+/// Adds to the count and size of a directory.
 pub(super) fn add(total: &mut (u64, u64), count: u64, size: u64) -> Result<()> {
     total.0 = total.0.checked_add(count).ok_or_else(|| overflow("files"))?;
     total.1 = total.1.checked_add(size).ok_or_else(|| overflow("sizes"))?;
@@ -61,9 +61,8 @@ impl Manifest {
     /// The digests of all directories. The entries must have sizes and `ETag`s.
     pub fn digests(&self) -> Result<Digests> {
         if !self.fields.tell_content() {
-            return Err(
-                Error::invalid("a manifest without sizes and ETags has no checksum").with_field("fields")
-            );
+            return Err(Error::invalid("cannot compute a checksum: the manifest has no sizes and ETags")
+                .with_field("fields"));
         }
         let mut out: Vec<Digest> = Vec::with_capacity(self.dirs.len());
         let mut json = Vec::new();
@@ -105,11 +104,11 @@ impl Manifest {
     }
 }
 
-/// Keys in order, to the digests of directories. Memory does not grow with the number of keys, only with the number of
+/// Computes the checksum of sorted keys. Memory does not grow with the number of keys, only with the number of
 /// directories in one directory.
 pub struct TreeHasher {
     levels: Vec<DigestLevel>,
-    /// The directory that is open, with a slash at its end; and the last key.
+    /// The open directory, with a slash at its end; and the last key.
     path: String,
     last: Option<String>,
 }
@@ -136,13 +135,13 @@ impl Default for TreeHasher {
 }
 
 impl TreeHasher {
-    /// Of nothing yet.
+    /// An empty hasher.
     #[must_use]
     pub fn new() -> Self {
         Self { levels: vec![DigestLevel::default()], path: String::new(), last: None }
     }
 
-    /// Takes the next key, its size and its digest, which is hashed as it is. Keys come sorted by their bytes, as S3
+    /// Adds the next key, its size and its digest, which is hashed as it is. Keys must be sorted by their bytes, as S3
     /// lists them; a file and a directory may have the same name.
     pub fn push(&mut self, key: &str, size: u64, digest: &str) -> Result<()> {
         let last = self.last.get_or_insert_default();
@@ -153,7 +152,7 @@ impl TreeHasher {
         last.clear();
         last.push_str(key);
         if key.is_empty() || key.split('/').any(str::is_empty) {
-            return Err(Error::invalid("a key with an empty part cannot be a path").with_key(key));
+            return Err(Error::invalid("the key has an empty path component").with_key(key));
         }
         while !key.starts_with(&self.path) {
             self.close()?;
@@ -202,7 +201,7 @@ impl TreeHasher {
         Ok(digest)
     }
 
-    /// The digest of all keys that came.
+    /// The digest of all keys.
     pub fn finish(mut self) -> Result<Digest> {
         while self.levels.len() > 1 {
             self.close()?;
@@ -222,8 +221,8 @@ pub(crate) fn checksum_of(mut entries: Vec<(String, u64, String)>) -> Result<Dig
     tree.finish()
 }
 
-/// A key of a bucket as the reference implementation reads it, as a path: empty parts and `.` drop out, so a folder
-/// marker `a/` is a file `a`. `None` if nothing is left, or if it leads upwards.
+/// A key of a bucket as a path, as by the reference implementation: empty components and `.` are dropped, so a folder
+/// marker `a/` is a file `a`. `None` if nothing is left, or if it contains `..`.
 #[cfg(any(test, feature = "cloud"))]
 pub(crate) fn key_as_path(key: &str) -> Option<std::borrow::Cow<'_, str>> {
     let odd = |part: &str| part.is_empty() || part == ".";

@@ -1,4 +1,4 @@
-//! What changed between two versions. Directories with the same digest are the same, and are not looked into.
+//! Compares two versions. Directories with the same digest are equal, and are skipped.
 
 use std::cmp::Ordering;
 
@@ -6,7 +6,7 @@ use super::model::{Digests, Dir, Leaf, Manifest};
 use crate::error::Result;
 use crate::store::join;
 
-/// What became of an entry.
+/// How an entry changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     /// It is new.
@@ -20,7 +20,7 @@ pub enum Change {
 /// One entry that is not the same in both.
 #[derive(Debug, Clone)]
 pub struct Difference<'m> {
-    /// What became of it.
+    /// How it changed.
     pub change: Change,
     /// Its key.
     pub key: String,
@@ -39,7 +39,7 @@ pub struct DiffSummary {
     pub changed: (u64, u64),
     /// Entries that are gone, and the bytes they had.
     pub removed: (u64, u64),
-    /// Directories that are the same and were not looked into.
+    /// Equal directories, which were skipped.
     pub same_directories: u64,
 }
 
@@ -51,7 +51,7 @@ impl DiffSummary {
     }
 }
 
-/// Tells of every entry that is not the same in `before` and `after`, directory by directory.
+/// Calls back for every entry that differs between `before` and `after`, directory by directory.
 pub fn diff<'m>(
     before: &'m Manifest,
     after: &'m Manifest,
@@ -69,7 +69,7 @@ struct DiffJob<'m, 'f> {
     summary: DiffSummary,
 }
 
-/// Goes along two sorted lists, giving what is at each name.
+/// Merges two sorted lists by name.
 fn merged<A: Copy, B: Copy>(
     a: impl Iterator<Item = A>,
     b: impl Iterator<Item = B>,
@@ -116,7 +116,7 @@ impl<'m> DiffJob<'m, '_> {
         Ok(())
     }
 
-    /// All of a directory that the other side has not.
+    /// Reports all of a directory that exists on one side only.
     fn whole(&mut self, path: &str, dir: Dir<'m>, change: Change) -> Result<()> {
         for leaf in dir.files() {
             let key = join(path, leaf.name());

@@ -1,4 +1,4 @@
-//! What a directory comes to, and what an object comes to.
+//! Digests of directories (Zarr checksums) and of objects (ETags).
 
 use std::fmt;
 use std::io::Read;
@@ -17,19 +17,19 @@ pub struct Digest {
     pub md5: [u8; 16],
     /// How many files it holds, those of its directories included.
     pub count: u64,
-    /// How many bytes those are.
+    /// Their bytes.
     pub size: u64,
 }
 
 impl Digest {
-    /// The digest of nothing at all.
+    /// The digest of an empty directory.
     pub const EMPTY: Self = Self {
         md5: [0x48, 0x1a, 0x2f, 0x77, 0xab, 0x78, 0x6a, 0x0f, 0x45, 0xaa, 0xfd, 0x5d, 0xb0, 0x97, 0x1c, 0xaa],
         count: 0,
         size: 0,
     };
 
-    /// Parses a digest and nothing beside it: no upper case, no leading zeros, nothing after it.
+    /// Parses exactly a digest: no upper case, no leading zeros, nothing after it.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (md5, rest) = text.as_bytes().split_at_checked(32)?;
@@ -63,23 +63,21 @@ impl FromStr for Digest {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        Self::parse(text).ok_or_else(|| {
-            invalid!("{text:?} is not the checksum of a Zarr, which looks like {}", Self::EMPTY)
-        })
+        Self::parse(text).ok_or_else(|| invalid!("{text:?} is not a Zarr checksum, such as {}", Self::EMPTY))
     }
 }
 
-/// What the `ETag` of an object tells of its bytes.
+/// The digest in the `ETag` of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ETag {
-    /// The MD5 of the bytes, as objects that were put in one piece have it.
+    /// The MD5 of the bytes, of an object put in one request.
     Md5([u8; 16]),
-    /// The MD5 of the MD5s of so many parts.
+    /// The MD5 of the MD5s of the parts of a multipart upload, and their number.
     Parts([u8; 16], u16),
 }
 
 impl ETag {
-    /// What `text`, without quotes, says; `None` if it is neither of the two.
+    /// Parses `text`, without quotes; `None` if it is neither of the two.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (md5, rest) = text.as_bytes().split_at_checked(32)?;
@@ -101,42 +99,42 @@ impl fmt::Display for ETag {
     }
 }
 
-/// How an object's bytes become its digest.
+/// How the digest of an object is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Hashing {
     /// Their MD5.
     #[default]
     Whole,
-    /// As an upload in parts of the archive's own sizes gives it.
+    /// As of a multipart upload with the archive's part size.
     Parts,
 }
 
-/// The size of a part in the archive's uploads: 64 MiB, more where that would give 10,000 parts.
+/// The part size of the archive's uploads: 64 MiB, more where that would give 10,000 parts.
 pub(crate) fn part_size(size: u64) -> u64 {
     const PART: u64 = 64 << 20;
     const MOST: u64 = 10_000;
     if size.div_ceil(PART) >= MOST { size.div_ceil(MOST) } else { PART }
 }
 
-/// Bytes that come piece by piece, to the digest of an object.
+/// Computes the digest of an object incrementally.
 #[derive(Clone, Debug)]
 pub struct Hasher {
     md5: Md5,
     parts: Option<PartSizes>,
     size: u64,
-    /// The digest that is hoped for, and other ways in which the bytes may have been cut into parts.
+    /// The expected digest, and other part sizes that may give it.
     wanted: Option<ETag>,
     others: Vec<Hasher>,
 }
 
-/// Sizes of parts, in mebibytes, that programs use for uploads.
+/// Part sizes in use for uploads, in MiB.
 const PART_SIZES: [u64; 20] =
     [5, 6, 8, 10, 12, 15, 16, 20, 24, 25, 32, 48, 50, 64, 100, 128, 200, 256, 512, 1024];
 
-/// The most ways that are tried at once: each costs as much as hashing does.
+/// Maximum part sizes tried: each costs as much as hashing once.
 const MOST_WAYS: usize = 8;
 
-/// The sizes of parts that make `count` parts of `size` bytes, the archive's own first. An `ETag` does not say them.
+/// The part sizes that split `size` bytes into `count` parts, the archive's own first. An `ETag` does not state it.
 fn part_sizes(size: u64, count: u16) -> Vec<u64> {
     let count = u64::from(count);
     // A part that holds everything may as well be larger.
@@ -158,16 +156,16 @@ fn part_sizes(size: u64, count: u16) -> Vec<u64> {
 
 #[derive(Clone, Debug)]
 struct PartSizes {
-    /// The MD5s of the parts that are whole.
+    /// Hash of the MD5s of completed parts.
     done: Md5,
     count: u16,
-    /// How long a part is, and how much the one at hand has yet to get.
+    /// The part size, and the bytes left in the current part.
     length: u64,
     left: u64,
 }
 
 impl Hasher {
-    /// For an object that will have `size` bytes; that number matters to uploads in parts only.
+    /// For an object of `size` bytes, which matters to multipart digests only.
     #[must_use]
     pub fn new(hashing: Hashing, size: u64) -> Self {
         let parts = (hashing == Hashing::Parts).then(|| {
@@ -177,8 +175,8 @@ impl Hasher {
         Self { md5: Md5::new(), parts, size: 0, wanted: None, others: Vec::new() }
     }
 
-    /// For an object of `size` bytes that should have the digest `wanted`: in parts, if that says so, of any size that
-    /// gives as many.
+    /// For an object of `size` bytes that should have the digest `wanted`; if that is multipart, with any part size
+    /// that gives as many parts.
     #[must_use]
     pub fn wanting(wanted: Option<ETag>, size: u64) -> Self {
         let Some(ETag::Parts(_, count)) = wanted else { return Self::new(Hashing::Whole, size) };
@@ -197,7 +195,7 @@ impl Hasher {
         Self { md5: Md5::new(), parts, size: 0, wanted: None, others: Vec::new() }
     }
 
-    /// Takes more bytes.
+    /// Adds more bytes.
     pub fn update(&mut self, mut bytes: &[u8]) {
         for other in &mut self.others {
             other.update(bytes);
@@ -218,13 +216,13 @@ impl Hasher {
         }
     }
 
-    /// How many bytes came.
+    /// Bytes hashed so far.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// The digest of all that came: the one that is wanted, if any way of cutting gives it.
+    /// The digest of all bytes: the expected one, if any part size gives it.
     #[must_use]
     pub fn finish(mut self) -> ETag {
         let (wanted, others) = (self.wanted.take(), std::mem::take(&mut self.others));
@@ -251,7 +249,7 @@ impl Hasher {
     }
 }
 
-/// Digest and number of the bytes that `from` gives until its end. `buffer` is only scratch.
+/// Hashes `from` to its end; returns digest and size. `buffer` is scratch memory.
 pub(crate) fn hash_reader(
     mut from: impl Read,
     mut hasher: Hasher,

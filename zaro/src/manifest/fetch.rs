@@ -1,9 +1,9 @@
-//! The objects of a version into a folder: each checked by size and digest, each whole or not there.
+//! Downloads the objects of a version into a folder, each checked by size and digest and written atomically.
 //!
-//! Running it again does what is left: a file that has the right bytes already is not fetched.
+//! A rerun resumes: files that already have the right bytes are not fetched again.
 //!
-//! Chunks come first and metadata documents last, those of the root at the very end and only if nothing else failed: a
-//! version that is not all there is not a node, and opens nowhere with chunks missing.
+//! Chunks come first and metadata documents last, those of the root at the very end and only if nothing else failed: an
+//! incomplete version does not open as a Zarr with chunks missing.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -33,11 +33,11 @@ use crate::task::{self, Meter, Operation, Task, Unit};
 /// Where the bytes of entries come from.
 #[async_trait]
 pub trait FetchSource: Send + Sync {
-    /// Bytes of the state of `key` that `entry` describes; `None` if it does not exist.
+    /// Reads bytes of the version of `key` that `entry` describes; `None` if it does not exist.
     async fn read(&self, key: &str, entry: &Entry, range: Option<ByteRange>) -> Result<Option<Bytes>>;
 }
 
-/// The files of a folder as they are now, whatever they are called.
+/// The current files of a folder.
 #[derive(Debug, Clone)]
 pub struct FolderSource(pub PathBuf);
 
@@ -70,13 +70,13 @@ pub struct StoreSource {
 }
 
 impl StoreSource {
-    /// Whatever is there now, such as in a folder.
+    /// The current objects, such as files of a folder.
     #[must_use]
     pub fn present(store: SharedStore, prefix: impl Into<String>) -> Self {
         Self { store, prefix: prefix.into(), pinned: false }
     }
 
-    /// The versions that entries name.
+    /// The versions named by entries.
     #[must_use]
     pub fn versioned(store: SharedStore, prefix: impl Into<String>) -> Self {
         Self { store, prefix: prefix.into(), pinned: true }
@@ -100,27 +100,27 @@ impl FetchSource for StoreSource {
     }
 }
 
-/// What was done.
+/// Counts of a fetch.
 #[derive(Debug, Default)]
 pub struct Fetched {
     /// Files that were fetched.
     pub files: AtomicU64,
     /// Their bytes.
     pub bytes: AtomicU64,
-    /// Files that were there already.
+    /// Files that already existed.
     pub there: AtomicU64,
-    /// Files whose `ETag` told nothing of their bytes: only their size was checked.
+    /// Files whose `ETag` is not a digest: only their size was checked.
     pub unchecked: AtomicU64,
     /// Objects that could not be fetched.
     pub failed: AtomicU64,
-    /// Nothing more is to be begun.
+    /// Start no more fetches.
     stop: AtomicBool,
 }
 
-/// After so many objects that could not be fetched the others are not tried.
+/// Stop after this many failures.
 const MAX_FAILED: u64 = 1000;
 
-/// Objects larger than this are fetched in pieces.
+/// Objects larger than this are fetched in parts of this size.
 const PIECE: u64 = 32 << 20;
 
 /// How to fetch.
@@ -128,11 +128,11 @@ const PIECE: u64 = 32 << 20;
 #[setters(prefix = "with_")]
 #[non_exhaustive]
 pub struct FetchOptions {
-    /// What to do with files that are there and are not of this version.
+    /// What to do with existing files that are not of this version.
     pub existing: Existing,
-    /// Objects that are fetched at the same time.
+    /// Objects fetched concurrently.
     pub at_once: usize,
-    /// How it is watched, in bytes, and stopped. The same call goes on later.
+    /// Progress, in bytes, and cancellation. The same call resumes later.
     pub task: Task,
 }
 
@@ -142,10 +142,10 @@ impl Default for FetchOptions {
     }
 }
 
-/// Fetches the entries of `m` that `wanted` picks into `folder`.
+/// Fetches the entries of `m` that `wanted` selects into `folder`.
 ///
-/// The folder may hold files of this very version, such as an earlier call left. Others are an error, or with
-/// [`Existing::Replace`] replaced, and deleted if the version does not have them: all of them must be of a Zarr.
+/// The folder may hold files of this version, such as from an earlier call. Others are an error, or with
+/// [`Existing::Replace`] replaced, and deleted if the version does not have them: all of them must belong to a Zarr.
 pub async fn fetch(
     m: &Manifest,
     source: &dyn FetchSource,
@@ -156,11 +156,11 @@ pub async fn fetch(
 ) -> Result<()> {
     let _operation = Operation::begin("manifest fetch", folder.display());
     if !m.fields().size {
-        return Err(Error::invalid("a manifest without sizes cannot be fetched by").with_field("fields"));
+        return Err(Error::invalid("cannot fetch: the manifest has no sizes").with_field("fields"));
     }
     let (turns, missing) = survey(m, folder, wanted);
     if turns.is_empty() && !m.is_empty() {
-        return Err(Error::not_found("no entry of the manifest is like that"));
+        return Err(Error::not_found("no entry of the manifest matches"));
     }
     std::fs::create_dir_all(folder).map_err(|e| Error::from(e).within(folder.display()))?;
     // What earlier ones that were killed have left.
@@ -179,15 +179,15 @@ pub async fn fetch(
     LocalStore::new(folder).delete(CLEARING).await
 }
 
-/// What lies in a folder from when something in it is replaced until all is fetched.
+/// Marker file in a folder while files in it are being replaced.
 const CLEARING: &str = ".zaro-fetch.json";
 
-/// What a folder holds that is not of a version.
+/// Files of a folder that are not of a version.
 #[derive(Default)]
 struct Others {
-    /// Files that it does not have.
+    /// Files that the version does not have.
     strays: Vec<String>,
-    /// One that it has with another size, or another document of the root.
+    /// A file that the version has with another size, or another root document.
     other: Option<String>,
 }
 
@@ -217,16 +217,16 @@ impl Others {
     fn refuse(&self, folder: &Path) -> Result<()> {
         let what = match (self.strays.first(), &self.other) {
             (Some(key), _) => {
-                format!("the folder holds files that this version does not have, such as {key}")
+                format!("the folder contains files that are not in this version, such as {key}")
             }
-            (None, Some(key)) => format!("the folder holds {key} with other bytes than this version has"),
+            (None, Some(key)) => format!("the folder contains {key} with other bytes than in this version"),
             (None, None) => return Ok(()),
         };
-        Err(Error::usage(what).with_hint("overwrite", "replaces what is there").with_store(folder.display()))
+        Err(Error::usage(what).with_hint("overwrite", "replaces them").with_store(folder.display()))
     }
 
-    /// Clears away what is not of the version, once it is sure that there is something to put in its place. The documents of
-    /// the root go first, and come last: in between nothing mixed can be opened.
+    /// Deletes what is not of the version, once it is certain that there is something to replace it. The root documents
+    /// are deleted first and fetched last: in between, no mixture can be opened.
     async fn clear(
         &self,
         m: &Manifest,
@@ -258,8 +258,8 @@ impl Others {
     }
 }
 
-/// When a key is fetched: all keys of one turn are there before the next begins. In order: all that are no documents,
-/// then documents from the deepest up, and of each depth those that make a node after those that only tell of it.
+/// When a key is fetched: all keys of one turn are complete before the next begins. In order: everything but documents,
+/// then documents from the deepest up, and at each depth those that define a node after those that only describe it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum FetchTurn {
     Data,
@@ -277,7 +277,7 @@ impl FetchTurn {
     }
 }
 
-/// The turns that there are, and how many bytes the files have that are not there with that size.
+/// The turns, and the bytes of files that do not exist yet with their size.
 fn survey(m: &Manifest, folder: &Path, wanted: &(dyn Fn(&str) -> bool + Sync)) -> (BTreeSet<FetchTurn>, u64) {
     let mut walk = m.walk();
     let (mut turns, mut bytes) = (BTreeSet::new(), 0u64);
@@ -294,7 +294,7 @@ fn survey(m: &Manifest, folder: &Path, wanted: &(dyn Fn(&str) -> bool + Sync)) -
     (turns, bytes)
 }
 
-/// A fetch under way.
+/// A running fetch.
 struct Fetching<'a> {
     source: &'a dyn FetchSource,
     folder: &'a Path,
@@ -304,7 +304,7 @@ struct Fetching<'a> {
 }
 
 impl Fetching<'_> {
-    /// Fetches the entries that `wanted` picks, in any order.
+    /// Fetches the entries that `wanted` selects, in any order.
     async fn turn(&self, m: &Manifest, wanted: &(dyn Fn(&str) -> bool + Sync)) -> Result<()> {
         let done = self.done;
         let fault: &Mutex<Option<Error>> = &Mutex::new(None);
@@ -339,7 +339,7 @@ impl Fetching<'_> {
         let failed = done.failed.load(Ordering::Relaxed);
         match fault.lock().ok().and_then(|mut fault| fault.take()) {
             Some(e) if failed > 1 => {
-                Err(e.within(format!("{failed} objects were not fetched, the first of them")))
+                Err(e.within(format!("{failed} objects were not fetched, the first one")))
             }
             Some(e) => Err(e),
             None => Ok(()),
@@ -356,7 +356,7 @@ impl Fetching<'_> {
             return Ok(());
         }
         if self.options.existing == Existing::Refuse && digest.is_some() && path.symlink_metadata().is_ok() {
-            return Err(Error::usage("a file with other bytes is here").with_hint("overwrite", "replaces it"));
+            return Err(Error::usage("a file with other bytes exists").with_hint("overwrite", "replaces it"));
         }
         let mut new = None;
         let mut from = 0;
@@ -364,7 +364,7 @@ impl Fetching<'_> {
             let length = PIECE.min(size - from);
             let range = (length < size).then(|| ByteRange::span(from, length));
             let piece = self.source.read(key, entry, range).await?;
-            let piece = piece.ok_or_else(|| Error::not_found("the object is not there any more"))?;
+            let piece = piece.ok_or_else(|| Error::not_found("the object no longer exists"))?;
             from += length;
             self.meter.advance(length);
             let (path, written) = (path.clone(), new.take());
@@ -379,7 +379,7 @@ impl Fetching<'_> {
                     return Ok(Some((file, hasher)));
                 }
                 if hasher.size() != size {
-                    let message = format!("the object has {} bytes in place of {size}", hasher.size());
+                    let message = format!("the object has {} bytes instead of {size}", hasher.size());
                     return Err(Error::invalid(message));
                 }
                 check(hasher, digest)?;
@@ -403,20 +403,20 @@ fn check(hasher: Hasher, wanted: Option<ETag>) -> Result<()> {
     let found = hasher.finish();
     match wanted {
         Some(wanted) if wanted != found => {
-            Err(invalid!("the object has the digest {found} in place of {wanted}"))
+            Err(invalid!("the object has the digest {found} instead of {wanted}"))
         }
         _ => Ok(()),
     }
 }
 
-/// Whether the file has these bytes already.
+/// Whether the file already has these bytes.
 fn is_there(path: &Path, size: u64, digest: Option<ETag>) -> Result<bool> {
     match std::fs::symlink_metadata(path) {
         Ok(meta) if meta.is_file() && meta.len() == size => match digest {
             Some(digest) => Ok(local::hash_file(path, Hasher::wanting(Some(digest), size))?.0 == digest),
             None => Ok(false),
         },
-        Ok(meta) if meta.is_dir() => Err(Error::invalid("a folder is in the place of the file")),
+        Ok(meta) if meta.is_dir() => Err(Error::invalid("a folder exists in the place of the file")),
         _ => Ok(false),
     }
 }

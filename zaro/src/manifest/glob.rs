@@ -1,4 +1,4 @@
-//! Patterns of keys: `*` is anything within a name, `**` anything at all, `?` one character, `[a-z]` one of a set.
+//! Glob patterns of keys: `*` matches within a name, `**` anything, `?` one character, `[a-z]` one of a set.
 
 /// Whether the whole key matches the pattern. A pattern without a wildcard also matches everything below it.
 #[must_use]
@@ -11,7 +11,7 @@ pub fn matches(pattern: &str, key: &str) -> bool {
     run(&p, &k)
 }
 
-/// Goes back to the last star, and to the last double star, when it does not fit: each at most once a character.
+/// Backtracks to the last star, and to the last double star, on a mismatch: each at most once per character.
 fn run(pattern: &[char], key: &[char]) -> bool {
     let (mut p, mut k) = (pattern, key);
     // Where to go on after one more character was given to the star.

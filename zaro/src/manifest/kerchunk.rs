@@ -1,4 +1,4 @@
-//! A version as a map of references, for readers that know Kerchunk's forms and no manifests.
+//! Exports a version as Kerchunk references, for readers that do not know manifests.
 
 use std::io::Write;
 
@@ -7,8 +7,7 @@ use super::text;
 use crate::error::{Error, Result};
 use crate::store::{percent_encode, percent_encode_key};
 
-/// The address of an entry's version: `{base}/{key}?versionId={version}`, in a web address with what is not plain as
-/// percent signs.
+/// The address of an entry's version: `{base}/{key}?versionId={version}`, percent-encoded in a web address.
 pub(crate) fn url(base: &str, key: &str, version: Option<&str>) -> String {
     let mut out = base.trim_end_matches('/').to_owned();
     out.push('/');
@@ -24,7 +23,7 @@ pub(crate) fn url(base: &str, key: &str, version: Option<&str>) -> String {
     out
 }
 
-/// Writes the references as Kerchunk's JSON, version 1: every key stands for one whole object, in the version that the
+/// Writes the references as Kerchunk's JSON, version 1: every key refers to one whole object, in the version that the
 /// manifest names. `base` is the address of the Zarr.
 pub fn write(m: &Manifest, base: &str, mut out: impl Write) -> Result<()> {
     check(m)?;
@@ -52,10 +51,10 @@ fn check(m: &Manifest) -> Result<()> {
     if m.fields().version {
         return Ok(());
     }
-    Err(Error::unsupported("the manifest names no versions of objects").with_field("fields"))
+    Err(Error::unsupported("the manifest has no versions of objects").with_field("fields"))
 }
 
-/// The same as Parquet.
+/// Export as Parquet.
 #[cfg(feature = "parquet")]
 mod parquet {
     use super::{check, url};
@@ -68,11 +67,11 @@ mod parquet {
     use crate::reference::{Location, Remote};
     use crate::store::SharedStore;
 
-    /// Documents of nodes, which Parquet holds within.
+    /// Documents of nodes, which Parquet stores inline.
     const DOCUMENTS: [&str; 4] = ["zarr.json", ".zgroup", ".zarray", ".zattrs"];
 
     /// Writes the references as Kerchunk's Parquet into the folder that `target` is rooted at, which should be empty.
-    /// Documents of nodes are read from `source`, and must be what the manifest says; chunks stay where they are.
+    /// Documents of nodes are read from `source`, and must match the manifest; chunks are only referred to.
     pub async fn write_parquet(
         m: &Manifest,
         base: &str,
@@ -103,13 +102,13 @@ mod parquet {
 
     async fn document(source: &dyn FetchSource, key: &str, entry: &Entry) -> Result<Json> {
         let text = source.read(key, entry, None).await?;
-        let text = text.ok_or_else(|| Error::not_found("the document is not there any more"))?;
+        let text = text.ok_or_else(|| Error::not_found("the document no longer exists"))?;
         let wanted = entry.etag.as_deref().and_then(ETag::parse);
         let mut hasher = Hasher::wanting(wanted, entry.size);
         hasher.update(&text);
         let found = hasher.finish();
         if wanted.is_some_and(|wanted| wanted != found) {
-            return Err(Error::invalid("the document is not what the manifest says"));
+            return Err(Error::invalid("the document differs from its entry in the manifest"));
         }
         Ok(Json::parse(&text)?.value)
     }

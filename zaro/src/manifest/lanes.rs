@@ -1,7 +1,7 @@
-//! MD5 of several messages at the same time.
+//! MD5 of several messages in parallel SIMD lanes.
 //!
-//! Each step of MD5 needs the one before, so one message keeps a core mostly waiting. Eight at once, four to a register where the compiler sees it,
-//! fill it: several times the bytes a second. Short files, of which a Zarr has many, are hashed so.
+//! Each step of MD5 depends on the previous one, so a single message leaves a core mostly waiting. Eight at once, four
+//! per register if the compiler vectorizes, give several times the throughput. Used for short files, the most frequent.
 
 use md5::{Digest as _, Md5};
 
@@ -31,8 +31,8 @@ pub(crate) fn md5_all(messages: &[&[u8]]) -> Vec<[u8; 16]> {
     out
 }
 
-/// Whether lengths, the longest first, are enough alike: lanes that are idle cost as much as others, and a message alone
-/// is faster than one in eight lanes. Only an optimising compiler makes registers of lanes.
+/// Whether lengths, the longest first, are similar enough: idle lanes cost as much as busy ones, and a single message
+/// is faster alone than in eight lanes. Lanes are vectorized only in optimized builds.
 fn is_worth_it(mut lengths: impl ExactSizeIterator<Item = usize> + Clone) -> bool {
     let total: usize = lengths.clone().sum();
     let longest = lengths.next().unwrap_or(0);
@@ -56,9 +56,9 @@ mod wide {
     /// A message that is being hashed.
     #[derive(Clone, Copy)]
     struct Lane<'m> {
-        /// Its place among all messages.
+        /// Its index among all messages.
         index: usize,
-        /// Its whole blocks that are left.
+        /// Its remaining full blocks.
         blocks: &'m [Block],
         /// Where the last blocks, which end with its length, begin and end within `tails`.
         at: usize,
@@ -151,7 +151,7 @@ mod wide {
         out
     }
 
-    /// The same word of eight messages. The compiler makes two registers of it.
+    /// The same word of eight messages, two SIMD registers.
     type Wide = [u32; LANES];
 
     /// `f` of each lane.
@@ -189,7 +189,7 @@ mod wide {
         each(c, each(b, d, |b, d| b | !d), |c, x| c ^ x)
     }
 
-    /// Takes all blocks of the parts, which are equally long, into the state.
+    /// Hashes all blocks of the parts, which have equal length, into the state.
     fn run(state: &mut State, parts: &[&[Block]; LANES]) {
         let mut words = *state;
         let [p0, p1, p2, p3, p4, p5, p6, p7] = parts;

@@ -1,4 +1,4 @@
-//! Which versions of a Zarr are there?
+//! Lists the versions of a Zarr: its manifests.
 
 use super::digest::Digest;
 use super::model::Statistics;
@@ -20,19 +20,19 @@ pub struct ListedVersion {
 }
 
 impl ListedVersion {
-    /// When the last change that it knows of was made, as far as it says.
+    /// The last modification that the manifest states, if any.
     #[must_use]
     pub fn last_modified(&self) -> Option<Time> {
         self.statistics.as_ref().ok().and_then(|s| s.last_modified)
     }
 }
 
-/// Statistics come first, and are short: this much of a manifest is enough.
+/// Bytes of a manifest to read: statistics come first, and are short.
 const HEAD: u64 = 8192;
 
-/// The versions of the Zarr `id` whose manifests are in `store`, newest first. The store may be the place of the
+/// The versions of the Zarr `id` whose manifests are in `store`, newest first. The store may be the parent of the
 /// folder `zarr-manifest`, that folder itself, the same folder of the proof of concept, or the folder of the one Zarr.
-/// Files whose names are no checksums are passed over.
+/// Files whose names are not checksums are ignored.
 pub async fn versions(store: &SharedStore, id: Option<&str>) -> Result<Vec<ListedVersion>> {
     let places = match id {
         Some(id) => {
@@ -67,8 +67,7 @@ pub async fn versions(store: &SharedStore, id: Option<&str>) -> Result<Vec<Liste
     let e = match id {
         Some(id) => Error::not_found(format!("there is no manifest of {id}")),
         None if store.list("").await?.prefixes.iter().any(|p| p == place::FOLDER) => {
-            Error::not_found("there are manifests of several Zarrs here")
-                .with_hint("zarr", "says of which one")
+            Error::not_found("there are manifests of several Zarrs here").with_hint("zarr", "selects one")
         }
         None => Error::not_found("there is no manifest here"),
     };
@@ -77,7 +76,7 @@ pub async fn versions(store: &SharedStore, id: Option<&str>) -> Result<Vec<Liste
 
 async fn head(store: &SharedStore, key: &str) -> Result<Statistics> {
     let place = |e: Error| e.with_key(key).with_store(store);
-    let gone = || place(Error::not_found("the manifest is gone"));
+    let gone = || place(Error::not_found("the manifest no longer exists"));
     let size = store.size(key).await?.ok_or_else(gone)?;
     let begin = store.get(key, Some(ByteRange::span(0, HEAD.min(size)))).await?.ok_or_else(gone)?;
     if let Ok(head) = parse_head(begin.as_ref()) {

@@ -1,8 +1,8 @@
-//! A folder as the tree of a Zarr: every file with its size, digest and time, on all cores.
+//! Hashes the files of a local folder on all cores: size, digest and timestamp of each.
 //!
-//! Folders are read and files are hashed by the same threads: a folder becomes tasks, its folders one each and its files
-//! in batches, and whoever is idle takes the next. So a large folder is shared as well as many small ones, and hashing
-//! begins with the first file that is found.
+//! The same threads read folders and hash files: a folder becomes tasks, one per subfolder and its files in batches,
+//! which idle threads steal. So a large folder is shared as well as many small ones, and hashing begins with the first
+//! file that is found.
 
 use std::cell::RefCell;
 use std::fs::{File, FileType};
@@ -27,48 +27,48 @@ use crate::store::{DELETING, JOURNAL, REPLACEMENT, WRITING};
 use crate::task::{Meter, Task, Unit};
 use crate::time::Time;
 
-/// Names of files and folders that are no part of a Zarr where the archive's own client makes the checksum.
+/// Names of files and folders that the archive's own client excludes from the checksum.
 pub(crate) const EXCLUDED: [&str; 5] = [".dandi", ".datalad", ".git", ".gitattributes", ".gitmodules"];
 
-/// How many files a task hashes.
+/// Files hashed per task.
 const BATCH: usize = 16;
 
-/// How much of a large file is read at once: what fits into a core's own cache.
+/// Buffer size for large files: fits into a core's own cache.
 const BUFFER: usize = 1 << 18;
 
 /// Files up to this size are read whole and hashed several at once.
 const SMALL: usize = 1 << 18;
 
-/// How the bytes of files become digests.
+/// How digests of files are computed.
 #[derive(Debug, Clone, Copy, Default)]
 pub enum Digesting<'m> {
-    /// Not at all: sizes only.
+    /// None: sizes only.
     None,
-    /// By MD5.
+    /// MD5.
     #[default]
     Whole,
-    /// As uploads in parts.
+    /// Multipart ETags.
     Parts,
-    /// As the entry of a manifest has it; by MD5 where it has none.
+    /// As in the entry of a manifest; MD5 if it has none.
     As(&'m Manifest),
 }
 
-/// What counts as a file of the Zarr, and how it is hashed.
+/// Which files belong to the Zarr, and how they are hashed.
 #[derive(Debug, Clone, Default, derive_setters::Setters)]
 #[setters(prefix = "with_")]
 #[non_exhaustive]
 pub struct LocalOptions<'m> {
-    /// Also files and folders with the names in `EXCLUDED`, and what an interrupted write of ours left.
+    /// Include files and folders with the names in `EXCLUDED`, and temporary files of interrupted writes.
     pub all_files: bool,
-    /// How digests are made.
+    /// How digests are computed.
     pub digesting: Digesting<'m>,
-    /// A file with digests of files that did not change since; it is made, and kept up to date.
+    /// Cache file for digests of unchanged files; it is created and updated.
     pub cache: Option<PathBuf>,
-    /// Files that this names count whatever they are called.
+    /// Files in this manifest are included whatever their names.
     pub named: Option<&'m Manifest>,
-    /// Whose threads hash.
+    /// The context whose threads are used.
     pub context: Context,
-    /// How it is watched, in bytes of files, and stopped.
+    /// Progress, in bytes of files, and cancellation.
     pub task: Task,
 }
 
@@ -79,16 +79,16 @@ pub struct LocalFile {
     pub key: String,
     /// Its size in bytes.
     pub size: u64,
-    /// Its digest, unless none was asked for.
+    /// Its digest, if requested.
     pub digest: Option<ETag>,
-    /// When it was changed last, whole seconds.
+    /// Its modification time, in whole seconds.
     pub modified: Time,
 }
 
-/// All files below `root`, sorted by key. Links to folders are passed over; links to files count as the files.
+/// All files below `root`, sorted by key. Links to folders are skipped; links to files count as the files.
 ///
 /// # Errors
-/// `Io` if a file is written to while it is read, or files come or go in a folder before all is done.
+/// `Io` if a file is modified while it is read, or files are added or removed in a folder meanwhile.
 pub fn files(root: &Path, options: &LocalOptions<'_>) -> Result<Vec<LocalFile>> {
     let place = |e: std::io::Error| Error::from(e).with_store(root.display());
     if !std::fs::metadata(root).map_err(place)?.is_dir() {
@@ -145,34 +145,36 @@ pub fn manifest(root: &Path, options: &LocalOptions<'_>) -> Result<Manifest> {
     builder.finish()
 }
 
-/// Whether a file or folder of this name is no part of a Zarr, unless somebody says so.
+/// Whether a file or folder of this name is excluded by default.
 fn is_left_out(name: &str) -> bool {
     EXCLUDED.contains(&name) || is_temporary(name)
 }
 
-/// By what unfinished work of zaro is known.
+/// Names that mark unfinished operations of zaro.
 const UNFINISHED: [&str; 4] = [JOURNAL, DELETING, REPLACEMENT, WRITING];
 
 fn unfinished(key: &str, root: &Path) -> Error {
-    Error::conflict("unfinished work of zaro is here, so that this is no whole Zarr; finish it first, or wait for its end")
-        .with_key(key)
-        .with_store(root.display())
+    Error::conflict(
+        "an unfinished operation of zaro is here, so this Zarr is incomplete; finish or wait for it first",
+    )
+    .with_key(key)
+    .with_store(root.display())
 }
 
-/// What became of a file.
+/// The result of hashing a file.
 enum FileOutcome {
     /// It is done: size, digest, time.
     Done(u64, Option<ETag>, Time),
-    /// Its bytes wait in the scratch memory, to be hashed with others.
+    /// Its bytes are in the scratch memory, to be hashed with others.
     Held(Range<usize>, Time, Stamp),
 }
 
-/// Memory of a thread.
+/// Scratch memory of a thread.
 struct HashScratch {
-    /// The files of a batch, one after another, and how much of it they take.
+    /// The files of a batch, one after another, and their total size.
     small: Vec<u8>,
     used: usize,
-    /// A piece of a large file.
+    /// Buffer for a large file.
     large: Vec<u8>,
 }
 
@@ -181,7 +183,7 @@ impl HashScratch {
         Self { small: Vec::new(), used: 0, large: Vec::new() }
     }
 
-    /// Reads a file of `length` bytes; `None` if it has not so many after all.
+    /// Reads a file of `length` bytes; `None` if it turns out shorter.
     fn read(&mut self, mut file: &File, length: usize) -> Result<Option<Range<usize>>> {
         // One byte more shows whether the file is longer.
         let (start, end) = (self.used, self.used + length);
@@ -209,7 +211,7 @@ struct HashJob<'a> {
     cache: Option<&'a HashCache>,
     found: Mutex<Vec<LocalFile>>,
     stamps: Mutex<Vec<(String, Stamp, ETag)>>,
-    /// What each folder looked like before it was read.
+    /// The stamp of each folder before it was read.
     folders: Mutex<Vec<(String, Stamp)>>,
     failed: AtomicBool,
     fault: Mutex<Option<Error>>,
@@ -224,7 +226,7 @@ impl<'a> HashJob<'a> {
         }
     }
 
-    /// Whether there is nothing more to do: something failed, or the caller wants to stop.
+    /// Whether to stop: something failed, or the operation was cancelled.
     fn is_over(&self) -> bool {
         if let Err(e) = self.options.task.check() {
             self.fail(e);
@@ -253,7 +255,7 @@ impl<'a> HashJob<'a> {
             }
             let entry = entry?;
             let name = entry.file_name().into_string().map_err(|name| {
-                invalid!("a file name that is not UTF-8 cannot be a key: {}", name.display())
+                invalid!("a file name is not valid UTF-8 and cannot be a key: {}", name.display())
             })?;
             let below = crate::store::join(key, &name);
             if UNFINISHED.contains(&name.as_str()) && !self.options.all_files && !self.is_named(&below) {
@@ -277,12 +279,12 @@ impl<'a> HashJob<'a> {
         Ok(())
     }
 
-    /// Whether the manifest at hand names the file, or files in the folder.
+    /// Whether the given manifest lists the file, or files in the folder.
     fn is_named(&self, key: &str) -> bool {
         self.options.named.is_some_and(|m| m.get(key).is_some() || m.dir(key).is_some())
     }
 
-    /// Looks at every folder once more: one in which files came or went meanwhile was read in two states.
+    /// Checks every folder again: if files were added or removed meanwhile, the result is inconsistent.
     fn compare_folders(&self) {
         let folders =
             std::mem::take(&mut *self.folders.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
@@ -295,13 +297,13 @@ impl<'a> HashJob<'a> {
         }
         let found = self.options.context.install(|| folders.par_iter().find_any(|folder| changed(folder)));
         if let Some((key, _)) = found {
-            let what = "files came or went in the folder while it was read, so that this would be the checksum of no \
-                        state; try again when nobody writes to it";
+            let what = "files were added or removed in the folder while it was read, so the checksum would be \
+                        inconsistent; retry when nothing writes to it";
             self.fail(Error::io(what).with_key(key).with_store(self.root.display()));
         }
     }
 
-    /// Whether it is a file, or a link to one. A link to a folder is passed over; anything else is refused.
+    /// Whether it is a file, or a link to one. A link to a folder is skipped; anything else is an error.
     fn is_file(&self, kind: FileType, key: &str) -> Result<bool> {
         let kind = if kind.is_symlink() {
             let target = std::fs::metadata(self.root.join(key)).map_err(|e| match e.kind() {
@@ -385,8 +387,7 @@ impl<'a> HashJob<'a> {
             self.remember(key, stamp, digest);
             return Ok(FileOutcome::Done(size, Some(digest), modified));
         }
-        let changed =
-            || Error::io("the file was changed while it was read; try again when nobody writes to it");
+        let changed = || Error::io("the file was changed while it was read; retry when nothing writes to it");
         let same = |file: &File| match file.metadata() {
             Ok(now) if Stamp::of(&now, hashing) == stamp => Ok(()),
             Ok(_) => Err(changed()),

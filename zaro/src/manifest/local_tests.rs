@@ -85,7 +85,7 @@ fn what_cannot_be_a_key_is_refused() {
     let dir = folder(&V2);
     std::fs::write(dir.path().join(std::ffi::OsStr::from_bytes(b"a\xffb")), "x").unwrap();
     let e = checksum(dir.path(), &LocalOptions::default()).unwrap_err();
-    assert!(e.message().contains("not UTF-8"), "{e}");
+    assert!(e.message().contains("not valid UTF-8"), "{e}");
     let e = checksum(&dir.path().join(".zgroup"), &LocalOptions::default()).unwrap_err();
     assert_eq!(e.kind(), crate::ErrorKind::Usage);
     let e = checksum(&dir.path().join("none"), &LocalOptions::default()).unwrap_err();
@@ -215,6 +215,6 @@ fn files_that_are_written_to_or_come_while_they_are_read_are_an_error() {
     assert!(error.to_string().contains("was changed while it was read"), "{error}");
     let come = during(&|n| drop(File::create(dir.path().join(format!("more{n}"))).unwrap()));
     let error = come.unwrap_err();
-    assert!(error.to_string().contains("came or went"), "{error}");
+    assert!(error.to_string().contains("added or removed"), "{error}");
     assert_ne!(calm, files(dir.path(), &LocalOptions::default()).unwrap());
 }

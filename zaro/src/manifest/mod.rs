@@ -1,20 +1,20 @@
-//! Versions of a Zarr: checksums, manifests, and reading any of them.
+//! Versions of a Zarr: checksums, manifests, and reading past versions.
 //!
-//! A *manifest* says of every object of a Zarr which version of it is meant, and how many bytes with which digest that
-//! version has. Its name is the *checksum* of the Zarr, a digest of digests that a folder has as well as a bucket. So a
-//! manifest is a version: it can be told from another without the data, checked against them, and read through.
+//! A *manifest* lists every object of a Zarr with its version id, size and digest. Its name is the *checksum* of the
+//! Zarr, a tree hash that is the same for a folder and a bucket. So a manifest is a version: it can be compared with
+//! another without the data, verified against them, and opened as a read-only Zarr.
 //!
 //! ```text
-//!   text      JSON as the checksum and the proof of concept write it
-//!   digest    what a directory comes to, and what an object comes to       local  a folder, hashed on all cores
-//!   checksum  keys with digests, as they come -> digests of directories    cache  digests of files that did not change
+//!   text      JSON as in the checksum and the proof of concept
+//!   digest    digests of directories and of objects                        local  a folder, hashed on all cores
+//!   checksum  keys with digests -> digests of directories                  cache  digests of unchanged files
 //!   lanes     MD5 of several messages at once
-//!   model     a manifest in memory: 64 bytes an entry (pack), and its name build  how one is made
+//!   model     a manifest in memory: 64 bytes per entry (pack)              build  builds one
 //!   scan      JSON from a reader, token by token                           parse  a reader -> a manifest
 //!   write     a manifest, or keys in order (spool) -> a manifest file      place  where manifest files are, and how
-//!   verify    does it say the truth?    diff  what changed?    list  which versions are there?
+//!   verify    is it correct?    diff  what changed?    list  which versions exist?
 //!   fetch     its objects into a folder (glob: which of them)              kerchunk  the same as references
-//!   store     a version, read through: a map of references                 bucket  Zarrs in buckets that keep versions
+//!   store     a version as a reference map                                 bucket  Zarrs in versioned buckets
 //! ```
 
 #[cfg(feature = "cloud")]

@@ -1,8 +1,8 @@
-//! A manifest in memory: 64 bytes an entry, its name, and little else.
+//! In-memory representation of a manifest: 64 bytes per entry, plus its name.
 //!
-//! Entries of one directory lie together, sorted by name, and so do its directories; names are in one arena. A path is
-//! found by one binary search a level. Directories come after everything inside them, the root last, so what is made
-//! of a directory's contents — digests, sizes — is made in one pass over the table.
+//! Entries of one directory are contiguous, sorted by name, and so are its directories; names are in one arena. A path
+//! is found by one binary search per level. Directories come after everything inside them, the root last, so what is
+//! computed from a directory's contents — digests, sizes — takes one pass over the table.
 
 use super::digest::{Digest, ETag};
 use super::pack::{Beside, PackedEntry};
@@ -27,7 +27,7 @@ pub struct Fields {
 impl Fields {
     /// All four, as a bucket gives them.
     pub const ALL: Self = Self { version: true, modified: true, size: true, etag: true };
-    /// What a folder has.
+    /// All but versions, as a folder has them.
     pub const LOCAL: Self = Self { version: false, modified: true, size: true, etag: true };
 
     /// Their names, in the recommended order.
@@ -41,7 +41,7 @@ impl Fields {
         all.into_iter().filter(|(there, _)| *there).map(|(_, name)| name)
     }
 
-    /// Whether a checksum can be made of them.
+    /// Whether a checksum can be computed from them.
     #[must_use]
     pub fn tell_content(&self) -> bool {
         self.size && self.etag
@@ -74,24 +74,24 @@ impl Entry {
     }
 }
 
-/// What a manifest says of the Zarr as a whole, or what is counted of it.
+/// Statistics of the Zarr, as stated by a manifest or as counted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Statistics {
     /// How many entries.
     pub entries: Option<u64>,
-    /// How many directories are above the deepest entry.
+    /// Number of directories above the deepest entry.
     pub depth: Option<u64>,
     /// How many bytes in all.
     pub total_size: Option<u64>,
-    /// When the Zarr was changed last, deletions included.
+    /// When the Zarr was last modified, including deletions.
     pub last_modified: Option<Time>,
     /// Its checksum, as text: a stated one may be anything.
     pub checksum: Option<String>,
-    /// What the archive said the checksum is, where it said another, or nothing (`Some(None)`).
+    /// The checksum according to the archive, if it differs; `Some(None)` if the archive had none.
     pub mismatch: Option<Option<String>>,
 }
 
-/// The names of all entries and directories, one after another, each after its length.
+/// The names of all entries and directories, one after another, each preceded by its length.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Names(pub(crate) Vec<u8>);
 
@@ -119,7 +119,7 @@ pub(crate) struct DirRow {
     pub(crate) dirs: u32,
 }
 
-/// A version of a Zarr: what was where, and which bytes.
+/// A version of a Zarr: its objects with their versions, sizes and digests.
 #[derive(Debug, Clone)]
 pub struct Manifest {
     pub(crate) fields: Fields,
@@ -159,7 +159,7 @@ impl Manifest {
         self.dirs.len()
     }
 
-    /// What the document said of itself; empty for a manifest that was not read from one.
+    /// The statistics stated by the document; empty for a manifest that was not read from one.
     #[must_use]
     pub fn stated(&self) -> &Statistics {
         &self.stated
@@ -217,13 +217,13 @@ impl Manifest {
         path.split('/').try_fold(self.root(), |dir, name| dir.dir(name))
     }
 
-    /// All entries with their keys, in the order of a listing of S3: as whole keys sort.
+    /// All entries with their keys, in the order of an S3 listing, sorted by full key.
     #[must_use]
     pub fn walk(&self) -> Walk<'_> {
         Walk::new(self.root(), "")
     }
 
-    /// As [`Manifest::walk`], of what is below the directory `path`; nothing if there is none.
+    /// As [`Manifest::walk`], below the directory `path`; empty if there is none.
     #[must_use]
     pub fn walk_below(&self, path: &str) -> Walk<'_> {
         match self.dir(path) {
@@ -263,7 +263,7 @@ impl<'m> Dir<'m> {
         self.manifest.names.get(self.row.name)
     }
 
-    /// Its place among all directories, which is also that of its digest.
+    /// Its index among all directories, which is also that of its digest.
     #[must_use]
     pub fn index(&self) -> usize {
         self.index
@@ -363,7 +363,7 @@ impl<'m> Leaf<'m> {
         self.row.is_plain()
     }
 
-    /// What the `ETag` tells of the bytes, if anything.
+    /// The digest in the `ETag`, if it is one.
     #[must_use]
     pub fn digest(&self) -> Option<ETag> {
         self.row.etag()
@@ -375,7 +375,7 @@ impl<'m> Leaf<'m> {
         Entry { version: self.version(), modified: self.modified(), size: self.size(), etag: self.etag() }
     }
 
-    /// Whether both have the same bytes, as far as sizes and `ETag`s tell.
+    /// Whether both have the same size and `ETag`.
     #[must_use]
     pub fn same_content(&self, other: &Leaf<'_>) -> bool {
         self.size() == other.size()
@@ -422,10 +422,10 @@ struct Open<'m> {
     /// How long the path is up to and with this directory's slash.
     length: usize,
     dir: Dir<'m>,
-    /// How many of each were gone through.
+    /// How many of each were visited.
     files: usize,
     dirs: usize,
-    /// The places of its directories in the order of keys, if that is not the order of names: `a.b/` comes before `a/`.
+    /// Its directories in key order, if that differs from name order: `a.b/` comes before `a/`.
     order: Option<Vec<usize>>,
 }
 
@@ -457,7 +457,7 @@ impl<'m> Walk<'m> {
         Self { path, open }
     }
 
-    /// The next key and its entry. Not an iterator: the key is good until the next call only.
+    /// The next key and its entry. Not an iterator: the key is valid only until the next call.
     #[allow(clippy::should_implement_trait, reason = "the key is borrowed from the walk")]
     pub fn next(&mut self) -> Option<(&str, Leaf<'m>)> {
         loop {
@@ -498,7 +498,7 @@ impl<'m> Walk<'m> {
 }
 
 impl Manifest {
-    /// What is counted of the entries; the checksum is for [`Manifest::digests`] to tell.
+    /// Statistics counted from the entries, without the checksum; see [`Manifest::digests`].
     #[must_use]
     pub fn counted(&self) -> Statistics {
         Statistics {

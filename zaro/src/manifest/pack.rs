@@ -1,7 +1,7 @@
-//! The fields of an entry in 64 bytes.
+//! Packs the fields of a manifest entry into 64 bytes.
 //!
-//! Version ids of S3 are 32 characters out of 64, which are 24 bytes; MD5s are 16. What does not fit — other servers'
-//! ids, odd `ETag`s — is kept as text: within the row if it is short, in an arena beside it if not.
+//! Version ids of S3 are 32 characters of a 64-letter alphabet, which are 24 bytes; MD5s are 16. Anything else — other
+//! servers' ids, unusual `ETag`s — is stored as text: within the row if short, else in a separate arena.
 
 use super::digest::ETag;
 use super::text;
@@ -18,29 +18,29 @@ pub(crate) struct PackedEntry {
     nanos: u32,
     /// Where its name is in the arena of names.
     pub(crate) name: u32,
-    /// How many parts, if the `ETag` tells.
+    /// Number of parts, of a multipart `ETag`.
     parts: u16,
-    /// The clock's distance from UTC in quarters of an hour.
+    /// The UTC offset in quarters of an hour.
     offset: i8,
-    /// How to read version (three bits), `ETag` (three) and time (two).
+    /// The encodings of version (three bits), `ETag` (three) and time (two).
     kinds: u8,
 }
 
 const _: () = assert!(size_of::<PackedEntry>() == 64);
 
-/// How a text is kept in the bytes of a row.
+/// How a text is stored in the bytes of a row.
 const PACKED: u8 = 0;
 const SECOND: u8 = 1;
 const SHORT: u8 = 2;
 const LONG: u8 = 3;
 const NONE: u8 = 4;
 
-/// How a time is kept.
+/// How a time is stored.
 const PLAIN: u8 = 0;
 const BESIDE: u8 = 1;
 const NEVER: u8 = 2;
 
-/// What an entry is, given by reference.
+/// An entry by reference.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EntryRef<'a> {
     /// The version's name.
@@ -53,7 +53,7 @@ pub struct EntryRef<'a> {
     pub etag: Option<&'a str>,
 }
 
-/// What does not fit into rows.
+/// Storage for what does not fit into rows.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Beside {
     texts: Vec<u8>,
@@ -61,11 +61,11 @@ pub(crate) struct Beside {
 }
 
 fn too_much<T>(_: T) -> Error {
-    Error::unsupported("a manifest with more than four gigabytes of odd values")
+    Error::unsupported("a manifest cannot have more than 4 GiB of unusual version ids and ETags")
 }
 
 impl Beside {
-    /// Puts `text` into `room` or beside it; gives how.
+    /// Stores `text` in `room` or in the arena; returns which.
     fn keep(&mut self, room: &mut [u8], text: &[u8]) -> Result<u8> {
         if let Some((head, tail)) = room.split_first_mut()
             && let Some(place) = tail.get_mut(..text.len())
@@ -84,7 +84,7 @@ impl Beside {
         Ok(LONG)
     }
 
-    /// The text that is kept in `room` or beside it.
+    /// The text stored in `room` or in the arena.
     fn kept<'a>(&'a self, room: &'a [u8], how: u8) -> &'a [u8] {
         let found = if how == SHORT {
             room.split_first().and_then(|(length, rest)| rest.get(..usize::from(*length)))
@@ -101,7 +101,7 @@ impl Beside {
         found.unwrap_or_default()
     }
 
-    /// Gives back room that is not used.
+    /// Frees spare capacity.
     pub(crate) fn shrink(&mut self) {
         self.texts.shrink_to_fit();
         self.times.shrink_to_fit();
@@ -229,7 +229,7 @@ impl PackedEntry {
         plain(self.kinds & 7) && plain(self.kinds >> 3 & 7)
     }
 
-    /// What the `ETag` tells of the bytes.
+    /// The digest in the `ETag`.
     pub(crate) fn etag(&self) -> Option<ETag> {
         match self.kinds >> 3 & 7 {
             PACKED => Some(ETag::Md5(self.etag)),

@@ -1,7 +1,7 @@
-//! A reader to a manifest, entry by entry.
+//! Streaming parser of manifests.
 //!
-//! Everything the proof of concept ever wrote is read, and everything the specification allows: fields in any order or
-//! some of them, members in any order, a `schemaVersion` or none, empty directories. A fault names the entry.
+//! Accepts everything the proof of concept ever wrote and everything the specification allows: fields in any order or a
+//! subset of them, members in any order, an optional `schemaVersion`, empty directories. Errors name the entry.
 
 use std::io::Read;
 
@@ -12,7 +12,7 @@ use crate::meta::json::Json;
 use crate::meta::json::stream::Scanner;
 use crate::time::Time;
 
-/// No member besides `entries` is longer.
+/// Maximum length of a member other than `entries`.
 const MAX_MEMBER: usize = 1 << 20;
 
 /// One field of an entry.
@@ -22,7 +22,7 @@ enum EntryField {
     Modified,
     Size,
     ETag,
-    /// One we do not know, whose values are passed over.
+    /// An unknown field, whose values are skipped.
     Other,
 }
 
@@ -42,16 +42,16 @@ pub fn parse(from: impl Read) -> Result<Manifest> {
     parser.builder.finish()
 }
 
-/// What a document says before and after its entries.
+/// The members of a document other than its entries.
 #[derive(Debug, Clone)]
 pub struct Head {
     /// The `schemaVersion`, if there is one.
     pub schema_version: Option<u64>,
-    /// What it states of the Zarr.
+    /// The statistics it states.
     pub statistics: Statistics,
 }
 
-/// Reads what a document states, and none of its entries if the statistics come before them, as they usually do.
+/// Reads the statistics of a document, and none of its entries if the statistics come first, as they usually do.
 pub fn parse_head(from: impl Read) -> Result<Head> {
     let mut scanner = Scanner::new("a manifest", from);
     scanner.begin()?;
@@ -145,11 +145,11 @@ impl<'r> ManifestParser<'r> {
                 }
             };
             if twice {
-                return Err(invalid!("not a manifest: {name:?} comes twice").with_field(name));
+                return Err(invalid!("not a manifest: duplicate member {name:?}").with_field(name));
             }
         }
         if self.scanner.peek_or_end()?.is_some() {
-            return Err(self.scanner.fault("more text after the document"));
+            return Err(self.scanner.fault("unexpected data after the document"));
         }
         let Some(order) = order else {
             return Err(Error::invalid("not a manifest: it has no fields").with_field("fields"));
@@ -170,7 +170,7 @@ impl<'r> ManifestParser<'r> {
 
     fn entries(&mut self, order: &FieldOrder) -> Result<()> {
         if self.scanner.peek()? != b'{' {
-            return Err(self.scanner.fault("entries that are no object"));
+            return Err(self.scanner.fault("the entries are not an object"));
         }
         self.scanner.advance();
         let (mut depth, mut first) = (1usize, true);
@@ -217,7 +217,7 @@ impl<'r> ManifestParser<'r> {
             }
         } else {
             if self.scanner.peek()? != b'[' {
-                return Err(self.scanner.fault("an entry that is neither a list nor a directory"));
+                return Err(self.scanner.fault("an entry is neither a list nor a directory"));
             }
             self.scanner.advance();
             for (i, field) in order.fields.iter().enumerate() {
@@ -241,8 +241,7 @@ impl<'r> ManifestParser<'r> {
     }
 
     fn count_fault(&self, order: &FieldOrder) -> Error {
-        self.scanner
-            .fault(format_args!("an entry that has not {} values, one for each field", order.fields.len()))
+        self.scanner.fault(format_args!("an entry must have {} values, one per field", order.fields.len()))
     }
 
     fn value(&mut self, field: EntryField, found: &mut ParsedEntry) -> Result<()> {
@@ -266,11 +265,11 @@ impl<'r> ManifestParser<'r> {
                 into.clear();
                 self.scanner.raw(Some(into), 16)?;
                 if into.trim_ascii() != b"null" {
-                    return Err(self.scanner.fault("a value that is no text"));
+                    return Err(self.scanner.fault("a value is not a string"));
                 }
                 false
             }
-            _ => return Err(self.scanner.fault("a value that is no text").with_field(field.name())),
+            _ => return Err(self.scanner.fault("a value is not a string").with_field(field.name())),
         };
         match field {
             EntryField::Version => found.version = there,
@@ -330,16 +329,16 @@ fn read_order(value: &Json) -> Result<FieldOrder> {
     if let Some(name) = value.as_str() {
         return Ok(FieldOrder { fields: vec![EntryField::of(name)], bare: true });
     }
-    let Some(items) = value.items() else { return fault("fields that are neither a list nor a name") };
+    let Some(items) = value.items() else { return fault("the fields are neither a list nor a name") };
     if items.is_empty() || items.len() > 1000 {
         return fault("no fields, or too many");
     }
     let mut fields = Vec::new();
     for item in items {
-        let Some(name) = item.as_str() else { return fault("a field whose name is no text") };
+        let Some(name) = item.as_str() else { return fault("the name of a field is not a string") };
         let field = EntryField::of(name);
         if field != EntryField::Other && fields.contains(&field) {
-            return fault("a field that comes twice");
+            return fault("duplicate field");
         }
         fields.push(field);
     }
@@ -348,13 +347,15 @@ fn read_order(value: &Json) -> Result<FieldOrder> {
 
 fn read_statistics(value: &Json) -> Result<Statistics> {
     let Some(members) = value.members() else {
-        return Err(Error::invalid("not a manifest: statistics that are no object").with_field("statistics"));
+        return Err(
+            Error::invalid("not a manifest: the statistics are not an object").with_field("statistics")
+        );
     };
     let mut out = Statistics::default();
     for (name, value) in members {
         let fault = |wanted: &str| {
             let field = format!("statistics.{name}");
-            invalid!("not a manifest: {wanted} was expected").with_field(field)
+            invalid!("not a manifest: expected {wanted}").with_field(field)
         };
         let number = || match value {
             Json::Null => Ok(None),

@@ -1,4 +1,4 @@
-//! Where manifest files are, and how they get there: whole, or not at all.
+//! Locations of manifest files, and storing them atomically.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -13,12 +13,12 @@ use crate::store::local::{Temporary, keep_mode};
 /// The folder of all manifests.
 pub(crate) const FOLDER: &str = "zarr-manifest";
 
-/// Refuses what cannot be the id of a Zarr: at least six characters, letters, digits, `-`, `_` and `.` only, and none
-/// that would hide the folder. The archive's are UUIDs.
+/// Checks the id of a Zarr: at least six characters, only letters, digits, `-`, `_` and `.`, and no leading dot, which
+/// would hide the folder. The archive's are UUIDs.
 pub fn check_zarr_id(id: &str) -> Result<()> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
     if id.len() < 6 || id.len() > 255 || id.starts_with('.') || id.contains("..") || !id.bytes().all(plain) {
-        return Err(usage!("{id:?} is not the id of a Zarr, such as a UUID"));
+        return Err(usage!("{id:?} is not a Zarr id, such as a UUID"));
     }
     Ok(())
 }
@@ -35,22 +35,22 @@ pub fn key_of(id: &str, checksum: &Digest) -> Result<String> {
     Ok(format!("{}/{checksum}.json", folder_of(id)?))
 }
 
-/// The checksum that a manifest's address states by its last part, if it is one: `…/{checksum}.json`.
+/// The checksum in the file name of a manifest's address, if it is one: `…/{checksum}.json`.
 #[must_use]
 pub fn checksum_in(address: &str) -> Option<Digest> {
     let address = address.split(['?', '#']).next().unwrap_or(address);
     Digest::parse(address.rsplit('/').next()?.strip_suffix(".json")?)
 }
 
-/// What became of a manifest that was to be stored.
+/// The outcome of storing a manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stored {
-    /// It is there now, and was not before.
+    /// It was created.
     New,
-    /// There was one with this checksum already. The first one stays.
+    /// One with this checksum already existed and was kept.
     Kept,
-    /// In a bucket: there was one with this checksum that names objects that are gone, or no versions though there are
-    /// some; or something else that was to be replaced.
+    /// In a bucket: one with this checksum was replaced because it lists objects that are gone, or no versions though
+    /// there are some; or something else was replaced on request.
     Replaced,
 }
 
@@ -66,8 +66,8 @@ impl Stored {
     }
 }
 
-/// Stores a manifest at `path`, with its folders, so that at any moment it is whole or not there, also after a power
-/// failure. One with the same checksum stays as it is; anything else in its place is an error, unless `replace`.
+/// Stores a manifest at `path` atomically and durably, creating its folders. An existing one with the same checksum is
+/// kept; anything else in its place is an error, unless `replace`.
 pub fn store(
     path: &Path,
     checksum: &Digest,
@@ -98,21 +98,21 @@ pub fn store(
     Ok(Stored::New)
 }
 
-/// Writes the file at `path` whole or not at all, in place of what is there.
+/// Replaces the file at `path` atomically.
 pub(crate) fn replace(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
     let mut new = PendingFile::begin(path)?;
     write(&mut new.out)?;
     new.replace(path)
 }
 
-/// A temporary file with all its content on the disk, in the folder of `path`.
+/// A temporary file in the folder of `path`, written and synced.
 fn written(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<(Folder, Temporary)> {
     let mut new = PendingFile::begin(path)?;
     write(&mut new.out)?;
     new.settle(path)
 }
 
-/// A file that is being written, under another name.
+/// A file that is being written under a temporary name.
 pub(crate) struct PendingFile {
     temporary: Temporary,
     pub(crate) out: BufWriter<File>,
@@ -135,7 +135,7 @@ impl PendingFile {
         Ok((Folder::open(folder(path)).map_err(fault)?, self.temporary))
     }
 
-    /// Puts it in the place of what is at `path`.
+    /// Renames it to `path`, replacing what is there.
     pub(crate) fn replace(self, path: &Path) -> Result<()> {
         let (folder, mut temporary) = self.settle(path)?;
         let fault = |e: std::io::Error| Error::from(e).within(path.display());
@@ -151,14 +151,14 @@ fn folder(path: &Path) -> &Path {
     }
 }
 
-/// Whether the file is a sound manifest with this checksum.
+/// Whether the file is a valid manifest with this checksum.
 fn holds(path: &Path, checksum: &Digest) -> bool {
     let read = || parse(File::open(path)?)?.checksum();
     read().is_ok_and(|found| found == *checksum)
 }
 
 fn occupied(path: &Path) -> Error {
-    Error::conflict("something else is in the place of the manifest, and was left alone")
+    Error::conflict("something else exists in the place of the manifest; it was left unchanged")
         .with_hint("replace", "replaces it")
         .with_store(path.display())
 }

@@ -1,4 +1,4 @@
-//! Bytes that are wanted later, in memory while they are few and in a nameless file when they are many.
+//! A spool buffer: in memory while small, in an anonymous temporary file when large.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, Write as _};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
 
-/// More than this goes to the disk.
+/// More than this is moved to disk.
 const IN_MEMORY: usize = 1 << 20;
 
 /// Bytes to be read again, once, from the beginning.
@@ -20,7 +20,7 @@ fn fault(e: std::io::Error) -> Error {
     Error::from(e).within("a temporary file")
 }
 
-/// A file without a name, which goes away with the process whatever becomes of that.
+/// An anonymous temporary file, which is deleted when the process ends, however it ends.
 pub(crate) fn nameless() -> Result<File> {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     let folder = std::env::temp_dir();
@@ -39,17 +39,17 @@ pub(crate) fn nameless() -> Result<File> {
 }
 
 impl Spool {
-    /// Whether nothing came.
+    /// Whether nothing was written.
     pub(crate) fn is_empty(&self) -> bool {
         self.buffer.is_empty() && self.file.is_none()
     }
 
-    /// Where to append. Call [`Spool::settle`] now and then.
+    /// The buffer to append to. Call [`Spool::settle`] now and then.
     pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.buffer
     }
 
-    /// Moves what has become much to the disk.
+    /// Moves the buffer to disk if it has become large.
     pub(crate) fn settle(&mut self) -> Result<()> {
         if self.buffer.len() < IN_MEMORY {
             return Ok(());
@@ -63,7 +63,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Gives all bytes in pieces, in order, and forgets them.
+    /// Passes all bytes in blocks, in order, and clears the spool.
     pub(crate) fn drain(&mut self, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         if let Some(mut file) = self.file.take() {
             file.rewind().map_err(fault)?;

@@ -1,7 +1,7 @@
-//! A manifest as a map of references: each key stands for one version of one object.
+//! A manifest as a reference map: each key refers to one version of one object.
 //!
-//! A key the manifest does not have is missing, and no request is made to learn that. One it has must be there in that
-//! very state: the version is asked for by name, and the answer must have the size and the `ETag` the manifest states.
+//! A key that is not in the manifest is missing, without a request. One that is must exist in that version: it is
+//! requested by version id, and the response must have the size and the `ETag` the manifest states.
 
 use std::sync::Arc;
 
@@ -13,21 +13,21 @@ use crate::error::Result;
 use crate::reference::{Location, Map, Remote};
 use crate::store::{Listing, Pin, check_prefix, join};
 
-/// How many entries are handed on at a time where all of them are wanted.
+/// Entries per batch when all are listed.
 const BATCH: usize = 1000;
 
-/// Keys of a version of a Zarr to the objects it is made of.
+/// Maps the keys of a version of a Zarr to its objects.
 #[derive(Debug, Clone)]
 pub(crate) struct ManifestMap {
     manifest: Arc<Manifest>,
-    /// What comes before a key: empty, or an address with a closing slash.
+    /// Prefix of keys: empty, or an address with a trailing slash.
     base: Arc<str>,
-    /// Whether versions are asked for; folders have none.
+    /// Whether versions are requested; folders have none.
     versions: bool,
 }
 
 impl ManifestMap {
-    /// The map of a manifest whose objects lie below `base`: an address, or `""` for the place the targets begin at.
+    /// The map of a manifest whose objects are below `base`: an address, or `""` for the root of the targets.
     #[must_use]
     pub(crate) fn new(manifest: Arc<Manifest>, base: &str) -> Self {
         let base = match base {
@@ -37,7 +37,7 @@ impl ManifestMap {
         Self { manifest, base, versions: true }
     }
 
-    /// Objects without versions, such as files: sizes and digests only are compared.
+    /// For objects without versions, such as files: only sizes and digests are compared.
     #[must_use]
     pub(crate) fn without_versions(mut self) -> Self {
         self.versions = false;
@@ -93,8 +93,8 @@ impl Map for ManifestMap {
     }
 }
 
-/// Where the objects of a manifest are that lies at `path` of a bucket: `…zarr-manifest/abc/def/ID/CHECKSUM.json` is
-/// about `…zarr/ID`. `None` if the path is no such place.
+/// The prefix of the objects of a manifest at `path` of a bucket: `…zarr/ID` for
+/// `…zarr-manifest/abc/def/ID/CHECKSUM.json`. `None` if the path does not have this form.
 #[must_use]
 pub fn objects_beside(path: &str) -> Option<String> {
     let parts: Vec<&str> = path.split('/').collect();

@@ -1,4 +1,4 @@
-//! Text as the checksum needs it to the byte: JSON in ASCII, and hexadecimal digits.
+//! Byte-exact text output for the checksum: JSON in ASCII, and hexadecimal digits.
 
 /// Appends `text` as a JSON string in ASCII: what is neither printable nor ASCII becomes `\uXXXX`, DEL included, as
 /// surrogates beyond the first plane; the slash stays.
@@ -65,7 +65,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// The place of each byte in an alphabet; 255 if it has none.
+/// The index of each byte in an alphabet; 255 if it is not in it.
 #[allow(clippy::indexing_slicing, clippy::as_conversions, reason = "evaluated while compiling")]
 pub(super) const fn places(alphabet: &[u8]) -> [u8; 256] {
     let mut out = [255; 256];

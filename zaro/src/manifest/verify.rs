@@ -1,4 +1,4 @@
-//! Does a manifest say the truth: of itself, and of a folder?
+//! Verifies a manifest against itself and against a folder.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use super::local::{self, Digesting, LocalOptions};
 use super::model::{Manifest, Walk};
 use crate::error::Result;
 
-/// Something that is not as the manifest says.
+/// A deviation from the manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManifestFinding {
     /// The rule's stable name.
@@ -30,8 +30,8 @@ impl ManifestFinding {
     }
 }
 
-/// Holds the manifest against itself: its name, if it has one, the checksum it states, and the one its entries give must
-/// be the same, and so must what it states of its entries and what is counted. Gives the checksum of the entries.
+/// Verifies the manifest against itself: the stated checksum, and the name if there is one, must match the checksum of
+/// its entries, and the stated statistics the counted ones. Returns the checksum of the entries.
 pub fn document(m: &Manifest, name: Option<&Digest>) -> Result<(Digest, Vec<ManifestFinding>)> {
     let checksum = m.checksum()?;
     let stated = m.stated();
@@ -40,14 +40,14 @@ pub fn document(m: &Manifest, name: Option<&Digest>) -> Result<(Digest, Vec<Mani
     if let Some(name) = name.filter(|n| **n != checksum) {
         out.push(ManifestFinding::new(
             "name",
-            format!("it is called {name}, but its entries give {checksum}"),
+            format!("its name is {name}, but the checksum of its entries is {checksum}"),
         ));
     }
     match &stated.checksum {
         Some(text) if *text == checksum.to_string() => {}
         Some(text) => out.push(ManifestFinding::new(
             "checksum",
-            format!("it states the checksum {text:?}, but its entries give {checksum}"),
+            format!("it states the checksum {text:?}, but that of its entries is {checksum}"),
         )),
         None => out.push(ManifestFinding::new("checksum", "it states no checksum")),
     }
@@ -62,19 +62,17 @@ pub fn document(m: &Manifest, name: Option<&Digest>) -> Result<(Digest, Vec<Mani
                 let message = format!("it states {said} {word}, but there are {}", true_.unwrap_or(0));
                 out.push(ManifestFinding::new(rule, message));
             }
-            None => {
-                out.push(ManifestFinding::new(rule, format!("it does not state how many {word} there are")))
-            }
+            None => out.push(ManifestFinding::new(rule, format!("it does not state the number of {word}"))),
         }
     }
     // A deletion is a change as well, so the time may be later than that of any entry.
     match (stated.last_modified, counted.last_modified) {
         (Some(said), Some(newest)) if said < newest => {
-            let message = format!("it states a last change at {said}, but an entry is of {newest}");
+            let message = format!("it states the last modification {said}, but an entry is from {newest}");
             out.push(ManifestFinding::new("last-modified", message));
         }
         (None, Some(newest)) => {
-            let message = format!("it states no last change, but an entry is of {newest}");
+            let message = format!("it states no last modification, but an entry is from {newest}");
             out.push(ManifestFinding::new("last-modified", message));
         }
         _ => {}
@@ -82,7 +80,7 @@ pub fn document(m: &Manifest, name: Option<&Digest>) -> Result<(Digest, Vec<Mani
     Ok((checksum, out))
 }
 
-/// Holds the manifest against a folder: the same files, with the same sizes and, if `bytes`, the same bytes.
+/// Verifies that a folder has the same files as the manifest, with the same sizes and, if `bytes`, the same bytes.
 pub fn folder(
     m: &Manifest,
     root: &Path,
@@ -109,11 +107,11 @@ pub fn folder(
             out.push(extra_file(&extra.key, extra.size));
         }
         let Some(file) = files.next_if(|f| f.key == key) else {
-            out.push(ManifestFinding::of("missing", key, "the file is not there"));
+            out.push(ManifestFinding::of("missing", key, "the file does not exist"));
             continue;
         };
         if fields.size && file.size != leaf.size() {
-            let message = format!("the file has {} bytes in place of {}", file.size, leaf.size());
+            let message = format!("the file has {} bytes instead of {}", file.size, leaf.size());
             out.push(ManifestFinding::of("size", key, message));
             continue;
         }
@@ -122,16 +120,14 @@ pub fn folder(
             Some(wanted) if wanted == found => {}
             Some(wanted) => {
                 let hint = match wanted {
-                    ETag::Parts(..) => {
-                        "; the size of the parts of its upload may be another than the archive's own"
-                    }
+                    ETag::Parts(..) => "; its upload may have used another part size than the archive",
                     ETag::Md5(_) => "",
                 };
-                let message = format!("the bytes have the digest {found} in place of {wanted}{hint}");
+                let message = format!("the digest is {found} instead of {wanted}{hint}");
                 out.push(ManifestFinding::of("bytes", key, message));
             }
             None => {
-                let message = "its ETag tells nothing of its bytes, which were not checked";
+                let message = "its ETag is not a digest, so its bytes were not checked";
                 out.push(ManifestFinding::of("unchecked", key, message));
             }
         }
@@ -141,5 +137,5 @@ pub fn folder(
 }
 
 fn extra_file(key: &str, size: u64) -> ManifestFinding {
-    ManifestFinding::of("extra", key, format!("a file of {size} bytes that is not in the manifest"))
+    ManifestFinding::of("extra", key, format!("a file of {size} bytes is not in the manifest"))
 }

@@ -1,9 +1,8 @@
-//! Manifests as documents.
+//! Writes manifests as JSON documents.
 //!
-//! Two layouts: that of the proof of concept, one entry a line and one space a level, and one without white space.
-//! Both are ASCII. Statistics come before the entries, so a document whose entries are yet to come cannot be written
-//! from front to back: [`ManifestStream`] takes keys as they come, holds their text on the disk, and writes it after the
-//! statistics.
+//! Two layouts: that of the proof of concept, with one entry per line and one space per level, and one without white
+//! space. Both are ASCII. Statistics come before the entries, so a document cannot be streamed directly:
+//! [`ManifestStream`] takes keys as they come, spools their text to disk, and writes it after the statistics.
 
 use std::io::Write;
 
@@ -16,10 +15,10 @@ use super::text;
 use crate::error::{Error, Result};
 use crate::time::Time;
 
-/// How a document looks.
+/// Layout of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ManifestLayout {
-    /// One entry a line, one space a level, as the proof of concept.
+    /// One entry per line, one space per level, as in the proof of concept.
     #[default]
     Lines,
     /// No white space at all.
@@ -31,14 +30,14 @@ pub enum ManifestLayout {
 #[setters(prefix = "with_")]
 #[non_exhaustive]
 pub struct ManifestOptions {
-    /// How it looks.
+    /// Its layout.
     pub layout: ManifestLayout,
     /// A `schemaVersion` to state. The specification has none; the proof of concept states 2.
     pub schema_version: Option<u64>,
 }
 
 impl Manifest {
-    /// What there is to state of the Zarr: counts, and the checksum.
+    /// The statistics to state: counts, and the checksum.
     pub fn statistics(&self) -> Result<Statistics> {
         let checksum = Some(self.checksum()?.to_string());
         // Deletions count, and only the document knew of those.
@@ -130,7 +129,7 @@ fn push_quoted(out: &mut Vec<u8>, push: impl FnOnce(&mut Vec<u8>) -> bool) {
     }
 }
 
-/// A list whose members each have a comma after them ends.
+/// Ends a list whose members each have a comma after them.
 fn close_list(out: &mut Vec<u8>) {
     if out.last() == Some(&b',') {
         out.pop();
@@ -208,11 +207,11 @@ fn head(out: &mut Vec<u8>, fields: &Fields, s: &Statistics, options: &ManifestOp
     out.push(b'{');
 }
 
-/// Keys in order to nested objects.
+/// Writes sorted keys as nested objects.
 #[derive(Debug)]
 struct TreeText {
     layout: ManifestLayout,
-    /// The open directory with a slash at its end, and the lengths of those around it.
+    /// The open directory with a slash at its end, and the lengths of its parents.
     path: String,
     lengths: Vec<usize>,
     /// Whether nothing is in the innermost object yet.
@@ -250,7 +249,7 @@ impl TreeText {
         }
     }
 
-    /// Closes and opens directories as the key wants it, and writes its name: its value is to follow.
+    /// Closes and opens directories as the key requires, and writes its name; its value follows.
     fn key(&mut self, out: &mut Vec<u8>, key: &str) {
         while !key.starts_with(&self.path) {
             self.close(out);
@@ -281,7 +280,7 @@ impl TreeText {
     }
 }
 
-/// Keys in order, to a document and its checksum, in memory that does not grow with their number.
+/// Writes sorted keys to a document and computes its checksum, in constant memory.
 #[derive(Debug)]
 pub struct ManifestStream {
     fields: Fields,
@@ -293,11 +292,11 @@ pub struct ManifestStream {
     depth: u64,
     total_size: u64,
     newest: Option<Time>,
-    /// Keys that the one at hand begins with: if a slash follows there, an entry and a directory have one name.
+    /// Keys that are prefixes of the current one: if a slash follows, an entry and a directory have the same name.
     prefixes: Vec<String>,
 }
 
-/// A document whose entries all came.
+/// A document with all its entries.
 #[derive(Debug)]
 pub struct Finished {
     /// What it states.
@@ -310,7 +309,7 @@ pub struct Finished {
 }
 
 impl ManifestStream {
-    /// Of entries that have these fields, sizes and `ETag`s among them.
+    /// For entries that have these fields, which must include sizes and `ETag`s.
     #[must_use]
     pub fn new(fields: Fields, options: ManifestOptions) -> Self {
         Self {
@@ -327,7 +326,7 @@ impl ManifestStream {
         }
     }
 
-    /// Takes the next entry. Keys come sorted by their bytes, as S3 lists them.
+    /// Adds the next entry. Keys must be sorted by their bytes, as S3 lists them.
     pub fn push(&mut self, key: &str, entry: &EntryRef<'_>) -> Result<()> {
         let mut depth = 0u64;
         for name in key.split('/') {
@@ -340,7 +339,7 @@ impl ManifestStream {
         let inside = |p: &&String| key.as_bytes().get(p.len()) == Some(&b'/');
         if let Some(clash) = self.prefixes.iter().find(inside) {
             let message = format!(
-                "an entry and a directory have the same name, which no manifest can hold: {clash:?} and {key:?}"
+                "an entry and a directory have the same name, which a manifest cannot hold: {clash:?} and {key:?}"
             );
             return Err(Error::invalid(message).with_key(key));
         }
@@ -352,13 +351,13 @@ impl ManifestStream {
         self.entries = self.entries.saturating_add(1);
         self.depth = self.depth.max(depth.saturating_sub(1));
         self.total_size = self.total_size.checked_add(entry.size).ok_or_else(|| {
-            Error::invalid("the sizes of all entries do not fit into 64 bits").with_key(key)
+            Error::invalid("the total size of all entries does not fit into 64 bits").with_key(key)
         })?;
         self.newest = self.newest.max(entry.modified);
         Ok(())
     }
 
-    /// All keys came. `changed` is when the Zarr was changed last, if that is later than its newest entry: deletions
+    /// Finishes the document. `changed` is the last modification of the Zarr, if later than its newest entry: deletions
     /// leave no entry.
     pub fn finish(mut self, changed: Option<Time>) -> Result<Finished> {
         self.tree.end(self.spool.buffer());

@@ -64,7 +64,7 @@ fn a_stream_refuses_what_no_manifest_can_hold() {
         (&["a/b", "a/b.c", "a/b/c/d"], "\"a/b\" and \"a/b/c/d\""),
         (&["a/"], "is empty"),
         (&["a//b"], "is empty"),
-        (&["a/../b"], "direction"),
+        (&["a/../b"], "relative path component"),
         (&["b", "a"], "out of order"),
         (&["a", "a"], "twice"),
     ] {

@@ -1,26 +1,26 @@
-//! Where in a chain a codec stands, by its name: what writing metadata needs to know of codecs.
+//! The kind of a codec by its name (array-to-array, array-to-bytes, bytes-to-bytes), as writing metadata needs it.
 //!
-//! What they do is the codec layer's knowledge. A name that is neither listed here nor declared works on
-//! bytes, as most do.
+//! What codecs do is known to the codec layer. A name that is neither listed here nor declared counts as
+//! bytes-to-bytes, as most are.
 
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock};
 
-/// What a codec turns into what.
+/// The kind of a codec.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CodecKind {
-    /// Values into values.
+    /// Array to array.
     Array,
-    /// Values into bytes; a chain has one.
+    /// Array to bytes; a chain has exactly one.
     ToBytes,
-    /// Bytes into bytes.
+    /// Bytes to bytes.
     Bytes,
 }
 
-/// The kinds of codecs of users.
+/// The kinds of custom codecs.
 static DECLARED: RwLock<BTreeMap<String, CodecKind>> = RwLock::new(BTreeMap::new());
 
-/// Says of what kind a codec is that is not in the list below.
+/// Declares the kind of a codec that is not in the list below.
 pub(crate) fn declare(name: &str, kind: CodecKind) {
     DECLARED.write().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), kind);
 }

@@ -1,4 +1,4 @@
-//! Consolidated metadata: the documents of all nodes in one place, so that one request opens a hierarchy.
+//! Builds consolidated metadata: the documents of all nodes in one, so that one request opens a hierarchy.
 //!
 //! V2 has a file of its own, `.zmetadata`; V3 a member of the root group's `zarr.json`. Both list nodes as zarr-python
 //! does: by depth, then by path.
@@ -23,10 +23,10 @@ pub(crate) fn v2(nodes: &[(String, Stored)]) -> Json {
 
 /// The document of a V3 group with those of the nodes below it: `(path relative to the group, zarr.json)`.
 ///
-/// What these carry themselves is left out: it would say the same again.
+/// Consolidated metadata of these nodes are left out: they would only repeat the same.
 pub(crate) fn v3(root: &Json, nodes: &[(String, Json)]) -> Result<Json> {
     if root.get("node_type").and_then(Json::as_str) != Some("group") {
-        return Err(Error::usage("only a group can carry the metadata of other nodes"));
+        return Err(Error::usage("only a group can hold consolidated metadata"));
     }
     let mut sorted: Vec<&(String, Json)> = nodes.iter().filter(|(path, _)| !path.is_empty()).collect();
     sorted.sort_by(|a, b| place(&a.0).cmp(&place(&b.0)));
@@ -36,7 +36,7 @@ pub(crate) fn v3(root: &Json, nodes: &[(String, Json)]) -> Result<Json> {
     Ok(document)
 }
 
-/// The document by which the group at `group` carries those of all `nodes` below it, and its name.
+/// The document that holds the consolidated metadata of all `nodes` below `group`, and its name.
 pub(crate) fn carrying(
     format: Format,
     group: &str,
@@ -54,11 +54,11 @@ pub(crate) fn carrying(
     let own = |(path, stored): (String, Stored)| Some((path, stored.into_iter().next()?.1));
     let nodes: Vec<(String, Json)> = nodes.into_iter().filter_map(own).collect();
     let root = nodes.iter().find(|(path, _)| path.is_empty()).map(|(_, document)| document);
-    let root = root.ok_or_else(|| Error::invalid("a group that carries metadata is not there"))?;
+    let root = root.ok_or_else(|| Error::invalid("the group of the consolidated metadata is missing"))?;
     Ok(("zarr.json", v3(root, &nodes)?))
 }
 
-/// A document without those of other nodes.
+/// A document without consolidated metadata.
 pub(crate) fn without(document: &Json) -> Json {
     let mut document = lawful_node(document);
     document.remove("consolidated_metadata");

@@ -1,13 +1,13 @@
-//! A description of an array to be made, and the metadata that follow from it.
+//! [`NewArray`]: the description of an array to create, and its metadata.
 //!
-//! What is left out becomes what people expect:
+//! Defaults:
 //!
 //! * The version is 3, chunk keys are `c/0/0`; in V2 `0.0`.
 //! * Chunks have at most 1 MiB, and more than 256 KiB unless the array is smaller: large enough for a compressor and a
 //!   request, small enough for a cache. The longest dimension is halved until they fit ([`default_chunks`]).
 //! * The compressor is zstd at level 3, without a checksum: every reader of either version has it, and nothing that all
 //!   have is both faster and better. zarr-python chooses the same, and writes it as level 0, by which libzstd means 3.
-//! * The fill value is zero, or nothing.
+//! * The fill value is zero, or empty.
 //! * Shards have their index at the end, little-endian with a checksum, as all writers do.
 
 use std::sync::Arc;
@@ -24,10 +24,10 @@ use super::{ArrayMeta, CodecMeta, Format};
 use crate::error::{Error, Result, usage};
 use crate::num;
 
-/// The most bytes a chunk has whose shape nobody has chosen.
+/// Maximum bytes of a chunk of default shape.
 const CHUNK_BYTES: u128 = 1 << 20;
 
-/// The order of the elements of a chunk as it is stored.
+/// The order of elements within a stored chunk.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum MemoryLayout {
     /// The last dimension varies fastest.
@@ -50,13 +50,13 @@ impl std::str::FromStr for MemoryLayout {
             axes => {
                 let axes = axes.split(',').map(|n| n.trim().parse().ok()).collect::<Option<_>>();
                 axes.map(Self::Axes)
-                    .ok_or_else(|| "write C, F or an order of dimensions such as 2,0,1".to_owned())
+                    .ok_or_else(|| "expected C, F or an order of dimensions such as 2,0,1".to_owned())
             }
         }
     }
 }
 
-/// An array to create: [`NewArray::new`], and `with_…` what is to be chosen.
+/// An array to create: [`NewArray::new`], then `with_…` for each setting.
 #[derive(Debug, Clone, PartialEq, derive_setters::Setters)]
 #[setters(prefix = "with_")]
 #[non_exhaustive]
@@ -71,21 +71,20 @@ pub struct NewArray {
     pub chunks: Option<Vec<u64>>,
     /// The shape of a shard, a multiple of that of a chunk. V3 only.
     pub shards: Option<Vec<u64>>,
-    /// What missing chunks read as; zero, if none.
+    /// Fill value for elements that were never written; zero, if none.
     pub fill: Option<Fill>,
     /// V2, without a `fill`: the document says `null`; see [`ArrayMeta::fill_undefined`].
     pub fill_undefined: bool,
     /// The codecs, in encoding order; see [`parse_codecs`](crate::meta::parse_codecs) for their text form.
     ///
-    /// The one that makes bytes of values may be left out: then it stands after those that make values of values.
-    /// In V2 the names may be V3's or `v2.*`; if one is of the latter kind, the list is taken as it is, as the filters
-    /// and the compressor.
+    /// The array-to-bytes codec may be left out: it is added after the array-to-array codecs. In V2 the names may be
+    /// V3's or `v2.*`; if one is of the latter kind, the list is used as it is, as filters and compressor.
     pub codecs: Option<Vec<CodecMeta>>,
-    /// The order of elements in a chunk.
+    /// The order of elements within a chunk.
     pub layout: MemoryLayout,
-    /// The order of the bytes of a number.
+    /// Byte order.
     pub endian: Endian,
-    /// How keys of chunks are made.
+    /// Chunk key encoding.
     pub keys: Option<ChunkKeys>,
     /// The names of dimensions.
     pub dimension_names: Option<Vec<Option<String>>>,
@@ -121,13 +120,13 @@ impl NewArray {
 
     /// The array's metadata, with the document to be stored.
     ///
-    /// They have been written and read back to the letter. Whether the codecs fit together is seen when the array is
-    /// opened.
+    /// They were checked by writing and reading them back strictly. Whether the codecs fit together is checked when the
+    /// array is opened.
     pub fn meta(&self) -> Result<ArrayMeta> {
         let rank = self.shape.len();
         let ranked = |field: &str, list: Option<usize>| match list {
             Some(n) if n != rank => {
-                Err(usage!("{n} are given, the array has {rank} dimensions").with_field(field))
+                Err(usage!("{n} are given, but the array has {rank} dimensions").with_field(field))
             }
             _ => Ok(()),
         };
@@ -154,7 +153,7 @@ impl NewArray {
             Some(shards) => {
                 let fits = shards.iter().zip(&chunks).all(|(s, c)| *s > 0 && s.checked_rem(*c) == Some(0));
                 if !fits {
-                    let message = format!("shards of {shards:?} are no multiple of chunks of {chunks:?}");
+                    let message = format!("shards of {shards:?} are not a multiple of chunks of {chunks:?}");
                     return Err(Error::usage(message).with_field("shards"));
                 }
                 (shards.clone(), vec![sharding(&chunks, &chain)])
@@ -186,7 +185,7 @@ impl NewArray {
         let made = convert::array(&draft, Format::V2, convert::Keys::Keep, convert::Kept::Fill)?;
         match made.recode {
             None => Ok(made.meta),
-            Some(reason) => Err(usage!("V2 cannot hold this: {reason}").with_field("codecs")),
+            Some(reason) => Err(usage!("not possible in V2: {reason}").with_field("codecs")),
         }
     }
 
@@ -207,13 +206,13 @@ impl NewArray {
         let mut sorted = axes.clone();
         sorted.sort_unstable();
         if !sorted.iter().copied().eq(0..rank) {
-            return Err(usage!("{axes:?} does not order {rank} dimensions").with_field("order"));
+            return Err(usage!("{axes:?} is not an order of {rank} dimensions").with_field("order"));
         }
         let order = Json::Array(axes.iter().map(Json::int).collect());
         Ok((!axes.is_sorted()).then(|| CodecMeta::new("transpose", vec![("order".into(), order)])))
     }
 
-    /// A chain of V2's codecs, in the form its reader gives it.
+    /// A chain of V2's codecs, in the form of the V2 reader.
     fn v2_chain(&self, steps: &[CodecMeta]) -> Result<Vec<CodecMeta>> {
         let mut chain: Vec<CodecMeta> = self.transpose()?.into_iter().collect();
         let first = steps.first().and_then(|s| s.name.strip_prefix("v2.")).unwrap_or_default();
@@ -249,13 +248,13 @@ impl NewArray {
     }
 }
 
-/// The codec that makes bytes of plain elements.
+/// The `bytes` codec.
 fn bytes(endian: Endian) -> CodecMeta {
     let word = if endian == Endian::Big { "big" } else { "little" };
     CodecMeta::new("bytes", vec![("endian".into(), Json::string(word))])
 }
 
-/// The V3 codec that makes bytes of elements of this type, if nobody asks for another.
+/// The default V3 array-to-bytes codec of this type.
 pub(super) fn to_bytes(data_type: &DataType, endian: Endian) -> CodecMeta {
     match data_type {
         DataType::String => CodecMeta::new("vlen-utf8", Vec::new()),
@@ -265,7 +264,7 @@ pub(super) fn to_bytes(data_type: &DataType, endian: Endian) -> CodecMeta {
     }
 }
 
-/// The size of an element as blosc sees it: that of plain bytes for text, and for what does not fit its header.
+/// The element size for blosc: 1 for text, and for what does not fit its header.
 pub(super) fn element(data_type: &DataType) -> usize {
     match data_type.size() {
         n @ 1..=255 if !data_type.is_variable() => n,
@@ -273,7 +272,7 @@ pub(super) fn element(data_type: &DataType) -> usize {
     }
 }
 
-/// V3's `blosc` with everything said that V3 wants said.
+/// V3's `blosc` with all settings that V3 requires.
 pub(super) fn blosc(given: &CodecMeta, size: usize) -> CodecMeta {
     let size = given.get("typesize").cloned().unwrap_or_else(|| Json::int(size));
     let shuffle = if size.as_u64() == Some(1) { "bitshuffle" } else { "shuffle" };
@@ -288,8 +287,8 @@ pub(super) fn blosc(given: &CodecMeta, size: usize) -> CodecMeta {
     CodecMeta { configuration, ..given.clone() }
 }
 
-/// A chain with `transpose` in front; or, if the chain makes shards, in front of what is inside: shapes of chunks in
-/// there are in the array's order.
+/// A chain with `transpose` in front; with shards, in front of the inner chain: shapes of inner chunks are in the
+/// array's order.
 fn transposed(transpose: CodecMeta, mut chain: Vec<CodecMeta>) -> Result<Vec<CodecMeta>> {
     let Some(shard) = chain.iter_mut().find(|c| c.name == "sharding_indexed") else {
         chain.insert(0, transpose);
@@ -316,9 +315,8 @@ fn sharding(chunks: &[u64], chain: &[CodecMeta]) -> CodecMeta {
     )
 }
 
-/// The shape of chunks for an array whose maker does not say: the longest dimension is halved, and halved again,
-/// until a chunk has at most 1 MiB. So chunks are about as long in all directions, never longer than the array, and
-/// nearly equal parts of it.
+/// The default chunk shape: the longest dimension is halved repeatedly, until a chunk has at most 1 MiB. So chunks are
+/// about as long in all directions, never longer than the array, and nearly equal parts of it.
 #[must_use]
 pub fn default_chunks(shape: &[u64], data_type: &DataType) -> Vec<u64> {
     let mut chunks: Vec<u64> = shape.iter().map(|n| (*n).max(1)).collect();
@@ -334,7 +332,7 @@ pub fn default_chunks(shape: &[u64], data_type: &DataType) -> Vec<u64> {
     chunks
 }
 
-/// The extents of `whole` cut into equal parts of about `part`; those that cannot be are left whole.
+/// The extents of `whole` divided into equal parts of about `part`; those that cannot be divided stay whole.
 fn dividing(whole: &[u64], part: &[u64]) -> Vec<u64> {
     let cut = |(n, c): (&u64, &u64)| {
         let least = n.div_ceil((*c).max(1)).max(1);

@@ -10,12 +10,12 @@ use std::sync::Arc;
 /// The size in memory of one element of a variable-length type: a view into the heap.
 pub(crate) const VIEW_SIZE: usize = 16;
 
-/// The most bytes one element of a fixed-size type may have.
+/// Maximum bytes of one element of a fixed-size type.
 ///
 /// numpy allows 2 GiB, but a fill value of that size in a hundred bytes of metadata is an attack, not an array.
 pub(crate) const MAX_ELEMENT: usize = 1 << 26;
 
-/// The order of the bytes of a number.
+/// Byte order of numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Endian {
     /// Least significant first.
@@ -269,7 +269,7 @@ impl DataType {
         )
     }
 
-    /// The least and the greatest integer of the type; times are integers, too.
+    /// The minimum and maximum integer of the type; times are integers, too.
     pub(crate) fn range(&self) -> Option<(i128, i128)> {
         match self {
             Self::Bool => Some((0, 1)),
@@ -286,7 +286,7 @@ impl DataType {
         (least..=greatest).contains(&n).then(|| out.extend(n.to_le_bytes().iter().take(self.size())))
     }
 
-    /// Whether byte order matters: some part of an element is wider than a byte and a number (or text in UTF-32).
+    /// Whether byte order matters: some part of an element is a number (or UTF-32 text) wider than a byte.
     #[must_use]
     pub fn has_byte_order(&self) -> bool {
         let mut any = false;

@@ -1,7 +1,7 @@
-//! Changes to documents that leave everything else as it is: attributes, and the shape.
+//! In-place edits of metadata documents: attributes, and the shape of an array.
 //!
-//! They work on the document as it is stored, not on the model, so that what zaro has no word for survives. The copy
-//! of the document that consolidated metadata hold, if any, is the caller's to renew.
+//! They work on the stored document, not on the model, so that members unknown to zaro survive. The caller must update
+//! the copy of the document in consolidated metadata, if any.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use super::write::lawful_node;
 use super::{Format, v2, v3};
 use crate::error::{Result, invalid, usage};
 
-/// What to do with a node's attributes.
+/// A change of a node's attributes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AttributesEdit {
-    /// These instead of all.
+    /// Replace all attributes.
     Replace(Vec<(String, Json)>),
-    /// Some are set, in place or at the end; others are taken away. A name that is not there is no fault.
+    /// Set some attributes, in place or at the end, and remove others. A name that does not exist is not an error.
     Patch {
         /// Set these.
         set: Vec<(String, Json)>,
-        /// Then take these away.
+        /// Then remove these.
         unset: Vec<String>,
     },
 }
@@ -63,7 +63,7 @@ pub fn shape(format: Format, document: &Json, shape: &[u64]) -> Result<Json> {
     let old = document.get("shape").and_then(Json::items).map(<[Json]>::len);
     if old != Some(shape.len()) {
         let old = old.map_or_else(|| "no shape".to_owned(), |n| format!("{n} dimensions"));
-        return Err(usage!("{} extents are given, the array has {old}", shape.len()));
+        return Err(usage!("{} extents are given, but the array has {old}", shape.len()));
     }
     let mut changed = lawful_node(document);
     changed.set("shape", shape);

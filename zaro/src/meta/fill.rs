@@ -1,8 +1,7 @@
-//! Fill values, kept as bits.
+//! Fill values, stored bit-exactly, and parsing them from metadata.
 //!
-//! A fill value never passes through a floating-point conversion on its way from the metadata to the answer: the
-//! payload of a NaN, the sign of a zero and all 64 bits of an integer survive. A decimal is rounded once, to the type
-//! it is for.
+//! A fill value never passes through a floating-point conversion between metadata and elements: the payload of a NaN,
+//! the sign of a zero and all 64 bits of an integer survive. A decimal is rounded once, to its own type.
 
 use std::sync::Arc;
 
@@ -31,8 +30,8 @@ impl Fill {
         }
     }
 
-    /// What elements without a fill value read as: V2's null. No moment is 1970 to zarr-python, but NaT; and a struct is
-    /// what zero becomes, which in its fields of text is the digit.
+    /// What elements without a fill value (V2's null) read as. As in zarr-python, times are NaT, and a struct is what
+    /// numpy makes of zero, which in text fields is the digit.
     #[must_use]
     pub fn undefined(data_type: &DataType) -> Self {
         match data_type {
@@ -68,7 +67,7 @@ fn of_zero(t: &DataType) -> Vec<u8> {
     bytes
 }
 
-/// Which rules a fill value was written by.
+/// The rules that a fill value was written by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dialect {
     /// Zarr V3.
@@ -82,8 +81,7 @@ pub(crate) fn read(value: &Json, data_type: &DataType, dialect: Dialect, f: &mut
     read_with(value, data_type, dialect, dialect == Dialect::V2, f)
 }
 
-/// The same of a V3 array whose type is one of those that zarr-python had before they were registered: bytes are base64
-/// there, as in V2.
+/// The same for a V3 array of a type that zarr-python had before it was registered: bytes are base64 there, as in V2.
 pub(crate) fn read_legacy(value: &Json, data_type: &DataType, f: &mut Findings) -> Result<Fill> {
     read_with(value, data_type, Dialect::V3, true, f)
 }
@@ -123,9 +121,9 @@ impl FillReader<'_> {
         Err(invalid!("{value} is not a fill value of {t}").with_field("fill_value"))
     }
 
-    /// A form that is no fill value by the text, but whose meaning is plain.
+    /// Tolerates a form that the specification does not allow, but whose meaning is clear.
     fn odd(&mut self, value: &Json, t: &DataType) -> Result<()> {
-        let message = format!("{value} is not a fill value of {t} by the text");
+        let message = format!("{value} is not a fill value of {t} by the specification");
         self.f.deviation("fill-value", "fill_value", message)
     }
 
@@ -204,7 +202,7 @@ impl FillReader<'_> {
                     if let Some((name, _)) =
                         members.iter().find(|(n, _)| !fields.iter().any(|field| field.name == *n))
                     {
-                        return Err(invalid!("the fill value has a field {name:?} that {t} has not")
+                        return Err(invalid!("the fill value has a field {name:?} that {t} does not have")
                             .with_field("fill_value"));
                     }
                     for field in fields.iter() {
@@ -257,7 +255,7 @@ impl FillReader<'_> {
         Ok(())
     }
 
-    /// An integer; by the text a number without fraction or exponent.
+    /// An integer; by the specification a number without fraction or exponent.
     fn integer(&mut self, value: &Json, t: &DataType) -> Result<i128> {
         if let Some(n) = value.as_i128() {
             return Ok(n);

@@ -1,4 +1,4 @@
-//! What is wrong with a document: found by the tolerant reader, fatal to the strict one.
+//! Findings: deviations from the specification, noted by the tolerant reader, errors for the strict one.
 
 use std::fmt;
 
@@ -8,17 +8,17 @@ use crate::error::{Error, Result};
 /// How metadata are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
-    /// Read what the world contains, and note each deviation.
+    /// Accept deviations that occur in practice, and note each as a finding.
     #[default]
     Tolerant,
-    /// Hold to the letter of the specification: the first deviation is an error.
+    /// Follow the specification to the letter: the first deviation is an error.
     Strict,
 }
 
-/// How grave a finding is.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Breaks a rule, but can be read without doubt about its meaning.
+    /// Breaks a rule, but the meaning is unambiguous.
     Warning,
     /// Breaks a rule in a way that makes the node unreadable, or its content doubtful.
     Error,
@@ -38,7 +38,7 @@ impl fmt::Display for Level {
 pub struct Finding {
     /// The rule's stable name, such as `v3/fill-value`.
     pub rule: &'static str,
-    /// How grave it is.
+    /// Its severity.
     pub level: Level,
     /// The node's path, such as `/a/b`.
     pub node: String,
@@ -86,7 +86,7 @@ impl Findings {
         Self { mode, node: node.into(), list: Vec::new() }
     }
 
-    /// Whether to hold to the letter.
+    /// Whether the reading is strict.
     #[must_use]
     pub fn strict(&self) -> bool {
         self.mode == Mode::Strict
@@ -108,7 +108,7 @@ impl Findings {
         Ok(())
     }
 
-    /// Notes that `wrong` was read over, and how; a strict reading fails on what is wrong, and says no more.
+    /// Notes that `wrong` was tolerated, and how it was read; a strict reading fails with `wrong`.
     pub fn tolerated(&mut self, rule: &'static str, field: &str, wrong: &str, read: &str) -> Result<()> {
         let message = if self.strict() { wrong.to_owned() } else { format!("{wrong}; {read}") };
         self.deviation(rule, field, message)

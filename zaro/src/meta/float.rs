@@ -1,4 +1,4 @@
-//! The floating-point formats as numbers: bits to `f64` and back, and from decimal text.
+//! Conversions of all floating-point formats: bits to `f64` and back, and from decimal text.
 //!
 //! Every format narrower than `f64` is a subset of it, so `f64` is the common ground. Each conversion rounds once,
 //! half to even. What lies beyond a format's range becomes infinity where the format has one, NaN where it has only
@@ -23,7 +23,7 @@ enum Top {
     Fn,
     /// Minus zero is NaN; no infinity, no minus zero.
     Fnuz,
-    /// Nothing but numbers.
+    /// Only finite numbers.
     Finite,
     /// All bits set is NaN; no sign, no zero.
     Power,
@@ -158,7 +158,7 @@ pub(crate) fn from_f64(float: Float, x: f64) -> u64 {
     round(float, sign != 0, units, exponent, Rounding::NearestEven).unwrap_or(beyond)
 }
 
-/// How a number that lies between two of a format becomes one of them.
+/// Rounding mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rounding {
     /// To the nearer one; a tie to the even one.

@@ -1,4 +1,4 @@
-//! How an array is cut into chunks.
+//! Chunk grids: regular and rectilinear.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub struct Grid {
 pub enum ChunkAxis {
     /// Every chunk has this length; the last one may reach beyond the array.
     Regular(u64),
-    /// Chunks of different lengths, as runs of equal ones: never unrolled, since a few bytes can say `[1, 2^60]`.
+    /// Chunks of different lengths, as runs of equal ones: never expanded, since a few bytes can say `[1, 2^60]`.
     Varying(Arc<[ChunkRun]>),
 }
 
@@ -116,7 +116,7 @@ impl Grid {
             .ok_or_else(|| Error::invalid("\"chunk_shapes\" must be a list"))?;
         if shapes.len() != shape.len() {
             return Err(invalid!(
-                "\"chunk_shapes\" has {} dimensions, the array {}",
+                "\"chunk_shapes\" has {} dimensions, but the array has {}",
                 shapes.len(),
                 shape.len()
             ));
@@ -125,7 +125,7 @@ impl Grid {
         Ok(Self { axes })
     }
 
-    /// The axes, one a dimension.
+    /// The axes, one per dimension.
     #[must_use]
     pub fn axes(&self) -> &[ChunkAxis] {
         &self.axes
@@ -180,7 +180,7 @@ fn varying(spec: &Json, extent: u64) -> Result<ChunkAxis> {
         };
         runs.push(ChunkRun { length, count, first, start: end });
         let after = length.checked_mul(count).and_then(|n| end.checked_add(n));
-        end = after.ok_or_else(|| Error::invalid("chunk lengths add up beyond 2^64"))?;
+        end = after.ok_or_else(|| Error::invalid("the sum of chunk lengths overflows"))?;
         // No more chunks than positions.
         first += count;
     }

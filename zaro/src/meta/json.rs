@@ -1,9 +1,9 @@
-//! JSON as Zarr metadata needs it.
+//! JSON parser and writer for Zarr metadata.
 //!
-//! Three needs that general readers do not meet together: numbers keep their text, so that 64-bit integers are exact,
-//! `7` and `7.0` are told apart and a decimal is rounded once, to the type it is for; members keep their order, so
-//! that a document can be written back; and `NaN`, `Infinity`, `-Infinity` — which Python writes and the grammar
-//! forbids — are read, and counted as deviations so that strict readers can refuse them.
+//! Unlike general parsers, numbers keep their text, so that 64-bit integers are exact, `7` and `7.0` differ and a
+//! decimal is rounded once, to its own type; members keep their order, so that a document can be written back; and
+//! `NaN`, `Infinity`, `-Infinity` — which Python writes and the grammar forbids — are accepted, and noted as deviations
+//! so that strict readers can refuse them.
 
 pub(crate) mod stream;
 
@@ -12,7 +12,7 @@ use std::fmt;
 use super::numeral::Numeral;
 use crate::error::{Error, Result, invalid};
 
-/// Nesting beyond this is refused: no real document comes near it, and the reader recurses.
+/// Maximum nesting: the parser recurses, and real documents need far less.
 const MAX_DEPTH: u32 = 128;
 
 /// A JSON value.
@@ -37,12 +37,12 @@ pub enum Json {
 pub struct Document {
     /// The value.
     pub value: Json,
-    /// Irregularities that were read over: bare `NaN`, a byte-order mark, duplicate names.
+    /// Irregularities that were tolerated: bare `NaN`, a byte-order mark, duplicate names.
     pub deviations: Vec<String>,
 }
 
 impl Json {
-    /// Parses `bytes`, reading over the deviations that occur in the world.
+    /// Parses `bytes`, tolerating deviations that occur in practice.
     pub fn parse(bytes: &[u8]) -> Result<Document> {
         JsonParser::new(bytes)?.document()
     }
@@ -84,7 +84,7 @@ impl Json {
         self.members()?.iter().find(|(n, _)| n == name).map(|(_, v)| v)
     }
 
-    /// The member `name` of an object, to be changed.
+    /// The member `name` of an object, mutable.
     pub fn get_mut(&mut self, name: &str) -> Option<&mut Json> {
         let Self::Object(members) = self else { return None };
         members.iter_mut().find(|(n, _)| n == name).map(|(_, v)| v)
@@ -96,18 +96,18 @@ impl Json {
         self.get(name)?.as_str()
     }
 
-    /// The items of the member `name`; none if it is no list.
+    /// The items of the member `name`; empty if it is not a list.
     #[must_use]
     pub fn list(&self, name: &str) -> &[Json] {
         self.get(name).and_then(Self::items).unwrap_or_default()
     }
 
-    /// The items of the member `name`, to be changed; none if it is no list.
+    /// The items of the member `name`, mutable; empty if it is not a list.
     pub fn list_mut(&mut self, name: &str) -> &mut [Json] {
         if let Some(Self::Array(items)) = self.get_mut(name) { items } else { &mut [] }
     }
 
-    /// The numbers of the member `name`, if it is a list of nothing else.
+    /// The numbers of the member `name`, if it is a list of numbers.
     #[must_use]
     pub fn numbers(&self, name: &str) -> Option<Vec<f64>> {
         self.get(name)?.items()?.iter().map(Self::as_f64).collect()
@@ -124,7 +124,7 @@ impl Json {
         other.members().unwrap_or_default().iter().for_each(|(name, value)| self.set(name, value.clone()));
     }
 
-    /// Sets member `name`, in place if it is there, else at the end. Nothing happens on a value that is no object.
+    /// Sets member `name`, in place if it exists, else at the end. Does nothing if the value is not an object.
     pub fn set(&mut self, name: &str, value: impl Into<Json>) {
         let value = value.into();
         if let Self::Object(members) = self {
@@ -135,7 +135,7 @@ impl Json {
         }
     }
 
-    /// Takes member `name` away, if it is there.
+    /// Removes member `name`, if it exists.
     pub fn remove(&mut self, name: &str) {
         if let Self::Object(members) = self {
             members.retain(|(n, _)| n != name);
@@ -201,7 +201,7 @@ impl Json {
         }
     }
 
-    /// What kind of value this is, for messages.
+    /// The type of the value, for messages.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -214,7 +214,7 @@ impl Json {
         }
     }
 
-    /// The text over several lines, two spaces a level; short lists of plain values stay on one line.
+    /// Indented text, two spaces per level; short lists of plain values stay on one line.
     #[must_use]
     pub fn pretty(&self) -> String {
         let mut out = String::new();
@@ -222,8 +222,8 @@ impl Json {
         out
     }
 
-    /// As [`Json::pretty`], as documents are stored: bare `NaN` and infinities stay bare, for text is something else to
-    /// those who wrote them. So they do in [`Json::compact`]; all other texts are JSON to the letter.
+    /// As [`Json::pretty`], for stored documents: bare `NaN` and infinities stay bare, since a string would change
+    /// their meaning. So they do in [`Json::compact`]; all other texts are strict JSON.
     #[must_use]
     pub fn stored(&self) -> String {
         let mut out = String::new();
@@ -231,7 +231,7 @@ impl Json {
         out
     }
 
-    /// On one line, with bare `NaN` and infinities: for what is read back by [`Json::parse`] or by Python.
+    /// On one line, with bare `NaN` and infinities, to be read back by [`Json::parse`] or by Python.
     #[must_use]
     pub fn compact(&self) -> String {
         let mut out = String::new();
@@ -359,7 +359,7 @@ impl From<String> for Json {
     }
 }
 
-/// Nothing is null.
+/// `None` is null.
 impl<T: Into<Json>> From<Option<T>> for Json {
     fn from(value: Option<T>) -> Self {
         value.map_or(Self::Null, Into::into)
@@ -432,7 +432,7 @@ impl<'a> JsonParser<'a> {
         let value = self.value(0)?;
         self.space();
         if self.at < self.bytes.len() {
-            return Err(self.fault("text after the end of the value"));
+            return Err(self.fault("unexpected data after the value"));
         }
         Ok(Document { value, deviations: self.deviations })
     }
@@ -478,7 +478,7 @@ impl<'a> JsonParser<'a> {
             Some(b'-') if self.word("-Infinity") => Ok(self.bare("-Infinity")),
             Some(b'-' | b'0'..=b'9') => self.number(),
             Some(_) => Err(self.fault("unexpected character")),
-            None => Err(self.fault("the text ends too early")),
+            None => Err(self.fault("unexpected end of the text")),
         }
     }
 

@@ -1,18 +1,18 @@
-//! The keys of chunks.
+//! Chunk key encodings: from chunk index to key and back.
 
 use std::fmt::Write;
 
-/// How the key of a chunk is made of its index.
+/// A chunk key encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkKeys {
-    /// V3's `default`: a leading `c`. Else V2's form: the numbers alone, `0` for a scalar.
+    /// V3's `default`: a leading `c`. Else V2's form: only the numbers, `0` for a scalar.
     pub prefixed: bool,
     /// `/` or `.`
     pub separator: char,
 }
 
 impl ChunkKeys {
-    /// The key of chunk `index` below the node `node` (its key form), written over `out`.
+    /// Replaces `out` with the key of chunk `index` below the node `node` (a normalized path).
     pub fn write(&self, node: &str, index: &[u64], out: &mut String) {
         out.clear();
         out.push_str(node);

@@ -1,4 +1,4 @@
-//! The description of an array like another one.
+//! [`NewArray`] from the metadata of an existing array.
 
 use super::create::{MemoryLayout, NewArray};
 use super::dtype::Endian;
@@ -9,8 +9,7 @@ use crate::error::{Result, invalid};
 use crate::num;
 
 impl NewArray {
-    /// A description that makes an array of these metadata. Where chunks differ in shape, all become as large as the
-    /// largest.
+    /// The description of an array with these metadata. A rectilinear grid becomes a regular one of its largest chunk.
     pub fn like(meta: &ArrayMeta) -> Result<Self> {
         let outer = meta.grid.largest();
         let mut new = Self {
@@ -94,10 +93,10 @@ fn layout(axes: Vec<usize>, rank: usize) -> MemoryLayout {
     }
 }
 
-/// A chain without its transposes, which are given as one order of the elements in the innermost chunks: dimension `i` of
-/// those is the array's dimension `order[i]`. Shapes of chunks inside shards become those of the array's dimensions.
+/// A chain without its transposes, which are combined into one order of the elements in the innermost chunks: dimension
+/// `i` of those is the array's dimension `order[i]`. Shapes of inner chunks are put in the array's order.
 ///
-/// `order` is what the chains around this one have done.
+/// `order` is the combined order of the outer chains.
 fn innermost(codecs: &[CodecMeta], order: Vec<usize>) -> Result<(Vec<usize>, Vec<CodecMeta>)> {
     // What elements lie where is another matter after these.
     if codecs.iter().any(|c| c.name == "reshape") {
@@ -135,7 +134,7 @@ fn innermost(codecs: &[CodecMeta], order: Vec<usize>) -> Result<(Vec<usize>, Vec
     Ok((order, out))
 }
 
-/// The order that `transpose` makes of `order`.
+/// Applies `transpose` to `order`.
 fn composed(order: &[usize], transpose: &CodecMeta) -> Result<Vec<usize>> {
     let rank = order.len();
     let axes: Vec<usize> = match transpose.get("order") {
@@ -149,5 +148,5 @@ fn composed(order: &[usize], transpose: &CodecMeta) -> Result<Vec<usize>> {
     let turned: Option<Vec<usize>> = axes.iter().map(|i| order.get(*i).copied()).collect();
     turned
         .filter(|t| t.len() == rank)
-        .ok_or_else(|| invalid!("{axes:?} does not order {rank} dimensions").with_field("order"))
+        .ok_or_else(|| invalid!("{axes:?} is not an order of {rank} dimensions").with_field("order"))
 }

@@ -1,9 +1,9 @@
-//! Layer 2: JSON to one model, and back.
+//! Layer 2: parses Zarr V2 and V3 metadata into one model, and writes it back.
 //!
-//! `v3` and `v2` both read into [`ArrayMeta`] and [`GroupMeta`]; after them nothing asks which version it was,
-//! except `write`, which makes documents again. [`NewArray`] describes arrays to be made, `convert` takes one version to
-//! the other, `edit` changes a document in place, `consolidate` gathers many. Deviations from the text are
-//! [`Finding`]s; a strict reading stops at the first.
+//! `v3` and `v2` both read into [`ArrayMeta`] and [`GroupMeta`]; after that nothing depends on the version, except
+//! `write`, which writes documents. [`NewArray`] describes arrays to create, `convert` converts between versions,
+//! `edit` changes a document in place, `consolidate` builds consolidated metadata. Deviations from the specification
+//! are [`Finding`]s; a strict reading stops at the first.
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ impl Format {
     }
 }
 
-/// One step of an array's codec chain, as the metadata have it.
+/// One codec of an array's codec chain, as in the metadata.
 ///
 /// V2's filters and compressors carry the prefix `v2.`; see `codec/registry.rs`.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,7 +71,7 @@ pub struct CodecMeta {
     pub name: String,
     /// The members of its configuration.
     pub configuration: Vec<(String, Json)>,
-    /// Whether a reader that does not know the codec must give up.
+    /// Whether a reader that does not know the codec must fail.
     pub must_understand: bool,
 }
 
@@ -98,11 +98,11 @@ pub struct ArrayMeta {
     pub shape: Vec<u64>,
     /// The type of its elements.
     pub data_type: DataType,
-    /// How it is cut into chunks.
+    /// Its chunk grid.
     pub grid: Grid,
-    /// How the keys of chunks are made.
+    /// Its chunk key encoding.
     pub keys: ChunkKeys,
-    /// What missing chunks read as.
+    /// Fill value, which missing chunks read as.
     pub fill: Fill,
     /// Whether V2's document says `null`: no fill value, so that missing chunks are undefined. They read as zero, times
     /// as NaT, and `fill` is that; but no element counts as missing to readers of the CF conventions.
@@ -113,7 +113,7 @@ pub struct ArrayMeta {
     pub dimension_names: Option<Vec<Option<String>>>,
     /// The user's attributes, an object.
     pub attributes: Arc<Json>,
-    /// The document it was read from (V2: `.zarray`), whole, so that it can be written back unharmed.
+    /// The complete document it was read from (V2: `.zarray`), so that unknown members can be written back.
     pub document: Arc<Json>,
 }
 
@@ -133,7 +133,7 @@ impl ArrayMeta {
         let mut found = names.iter().enumerate().filter(|(_, n)| n.as_deref() == Some(name)).map(|(d, _)| d);
         match (found.next(), found.next()) {
             (Some(d), None) => Ok(d),
-            (Some(_), Some(_)) => Err(usage!("several dimensions are called {name:?}; select by position")),
+            (Some(_), Some(_)) => Err(usage!("several dimensions are named {name:?}; select by position")),
             (None, _) => {
                 let known = suggest::instead(name, names.iter().flatten().map(String::as_str));
                 let known = if known.is_empty() {
@@ -157,9 +157,9 @@ pub struct GroupMeta {
     pub format: Format,
     /// The user's attributes, an object.
     pub attributes: Arc<Json>,
-    /// Documents of the nodes below, if the group carries them: `(path relative to the group, document)`.
+    /// Consolidated metadata, if the group has them: `(path relative to the group, document)`.
     pub consolidated: Option<Documents>,
-    /// The document it was read from, without those of the nodes below.
+    /// The document it was read from, without consolidated metadata.
     pub document: Arc<Json>,
 }
 

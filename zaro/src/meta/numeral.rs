@@ -1,21 +1,21 @@
-//! The text of a number, small.
+//! Compact storage of the text of a JSON number.
 //!
-//! Lists of millions of numbers stand in attributes; each as a string of its own would take several times the memory of
-//! the document.
+//! Attributes may hold lists of millions of numbers; a string for each would take several times the memory of the
+//! document.
 
 use std::fmt;
 use std::ops::Deref;
 
-/// How much text lies in the value itself.
+/// Bytes of text stored inline.
 const INLINE: usize = 22;
 
-/// The text of a JSON number, or one of the words that stand for what is none.
+/// The text of a JSON number, or `NaN`, `Infinity` or `-Infinity`.
 #[derive(Clone)]
 pub struct Numeral(Text);
 
 #[derive(Clone)]
 enum Text {
-    /// So many bytes, which are UTF-8.
+    /// Length and bytes of inline UTF-8.
     Short(u8, [u8; INLINE]),
     Long(Box<str>),
 }

@@ -1,8 +1,8 @@
-//! Node paths and the keys they stand for.
+//! Node paths: normalization, joining and the rules for node names.
 
 use crate::error::{Result, usage};
 
-/// The key form of a node path: `/a/b/`, `a//b` and `a/b` are all `a/b`; the root is `""`.
+/// Normalizes a node path: `/a/b/`, `a//b` and `a/b` are all `a/b`; the root is `""`.
 ///
 /// Back-slashes count as slashes, as in V2; `.` and `..` are refused.
 pub fn normal(path: &str) -> Result<String> {
@@ -16,7 +16,7 @@ pub fn normal(path: &str) -> Result<String> {
     Ok(parts.join("/"))
 }
 
-/// `key` below the node whose key form is `node`.
+/// `key` below the node `node`, a normalized path.
 #[must_use]
 pub fn join(node: &str, key: &str) -> String {
     if node.is_empty() {
@@ -28,7 +28,7 @@ pub fn join(node: &str, key: &str) -> String {
     }
 }
 
-/// The nodes that the node `node` lies in, from the root on; none for the root.
+/// The ancestors of `node`, from the root on; none for the root.
 #[must_use]
 pub fn ancestors(node: &str) -> Vec<&str> {
     if node.is_empty() {
@@ -38,13 +38,13 @@ pub fn ancestors(node: &str) -> Vec<&str> {
     std::iter::once("").chain(below).collect()
 }
 
-/// A node's path as people write it: with a slash in front.
+/// A node's path for display, with a leading slash.
 #[must_use]
 pub fn shown(node: &str) -> String {
     format!("/{node}")
 }
 
-/// Why `name` cannot be the name of a V3 node, if so.
+/// Why `name` cannot be the name of a V3 node, if it cannot.
 #[must_use]
 pub fn name_fault(name: &str) -> Option<&'static str> {
     if name.is_empty() {

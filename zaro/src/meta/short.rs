@@ -1,10 +1,10 @@
-//! Codecs in a word, for command lines: `zstd`, `gzip:9`, `blosc:lz4:5:shuffle`, `zstd:3+crc32c`.
+//! Short notation of codec chains: `zstd`, `gzip:9`, `blosc:lz4:5:shuffle`, `zstd:3+crc32c`.
 //!
-//! Codecs are joined with `,` or `+`; `none` and `raw` stand for no codec at all. What follows a name are its settings,
-//! in their order or by name: `blosc:cname=zstd,clevel=3`. Text that begins with `[` or `{` is JSON, as metadata have
-//! it: V3's objects with a `name`, V2's with an `id`.
+//! Codecs are joined with `,` or `+`; `none` and `raw` mean no codec. Settings follow the name, in order or by name:
+//! `blosc:cname=zstd,clevel=3`. Text that begins with `[` or `{` is JSON, as in metadata: V3's objects with a `name`,
+//! V2's with an `id`.
 //!
-//! | word | settings, and what they are if left out |
+//! | word | settings and their defaults |
 //! |---|---|
 //! | `zstd` | `level` 3, `checksum` false |
 //! | `gzip` | `level` 5 |
@@ -18,7 +18,7 @@ use super::CodecMeta;
 use super::json::Json;
 use crate::error::{Error, Result, usage};
 
-/// What a setting may be, and what it is if left out.
+/// The type of a setting, and its default.
 #[derive(Clone, Copy)]
 enum Setting {
     Int(Option<i64>),
@@ -50,7 +50,7 @@ const WORDS: [Word; 8] = [
     ("crc32c", "crc32c", &[]),
 ];
 
-/// The codecs that `text` names, in encoding order and in V3's terms, or V2's if its JSON is so.
+/// Parses `text` to codecs, in encoding order and V3's terms, or V2's if it is JSON of that form.
 pub fn parse(text: &str) -> Result<Vec<CodecMeta>> {
     let text = text.trim();
     if text.starts_with(['[', '{']) {
@@ -83,7 +83,7 @@ fn codec(item: &str) -> Result<CodecMeta> {
     let Some((_, name, settings)) = WORDS.iter().find(|(w, ..)| *w == word) else {
         let known: Vec<&str> = WORDS.iter().map(|(w, ..)| *w).collect();
         return Err(usage!(
-            "{word:?} is not a codec in short; there are {}, none, and JSON for all others",
+            "{word:?} is not a short name of a codec; use {}, none, or JSON for all others",
             known.join(", ")
         ));
     };
@@ -104,7 +104,7 @@ fn codec(item: &str) -> Result<CodecMeta> {
             Setting::Flag(_) => text.parse::<bool>().ok().map(Json::Bool),
             Setting::Word(_) => (!text.is_empty()).then(|| Json::string(text)),
         };
-        let value = value.ok_or_else(|| usage!("{text:?} cannot be the {name} of {word}"))?;
+        let value = value.ok_or_else(|| usage!("{text:?} is not a valid {name} of {word}"))?;
         if slot.replace(value).is_some() {
             return Err(usage!("the {name} of {word} is given twice"));
         }
@@ -120,7 +120,7 @@ fn codec(item: &str) -> Result<CodecMeta> {
     Ok(CodecMeta::new(*name, configuration.collect()))
 }
 
-/// A codec, or a list of them, as metadata have it.
+/// Parses a codec, or a list of them, as in metadata.
 fn from_json(text: &str) -> Result<Vec<CodecMeta>> {
     let usage = |e: Error| Error::usage(e.message()).with_field("codecs");
     let value = Json::parse(text.as_bytes()).map_err(usage)?.value;

@@ -4,8 +4,8 @@
 //! of `[name, type]` or `[name, type, shape]`, nested as need be, and each field has a byte order of its own. `"|O"`
 //! says only that a codec knows the type.
 //!
-//! What breaks the text but has one meaning is read: an order for types that have none (`<u1`, as NCZarr writes).
-//! `|u2` has no one meaning and is an error.
+//! Deviations with an unambiguous meaning are accepted: a byte order for types that have none (`<u1`, as NCZarr
+//! writes). `|u2` is ambiguous and an error.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::dtype::{DataType, Endian, Float, MAX_ELEMENT, TimeUnit};
 use super::json::Json;
 use crate::error::{Error, Result, invalid, unsupported};
 
-/// Most parts with a byte order that one element may have; guards against a sub-array of absurd extent.
+/// Maximum parts with a byte order in one element; guards against a sub-array of absurd extent.
 const MAX_UNITS: usize = 1 << 20;
 
 /// A V2 data type and its byte order.
@@ -31,10 +31,10 @@ pub struct TypeStr {
 impl TypeStr {
     /// The type, if it is not `|O`.
     pub fn fixed(&self) -> Result<&DataType> {
-        self.data_type.as_ref().ok_or_else(|| Error::invalid("objects are not allowed here"))
+        self.data_type.as_ref().ok_or_else(|| Error::invalid("object types are not allowed here"))
     }
 
-    /// Turns the stored bytes of one element into those in memory, or the other way.
+    /// Converts one element between stored and in-memory byte order, either way.
     pub fn swap(&self, element: &mut [u8]) {
         let Some(data_type) = &self.data_type else { return };
         let mut unit = 0;
@@ -97,7 +97,7 @@ fn any(json: &Json, names: bool, orders: &mut Vec<Option<Endian>>) -> Result<Dat
 
 fn structure(items: &[Json], names: bool, orders: &mut Vec<Option<Endian>>) -> Result<DataType> {
     if items.is_empty() {
-        return Err(Error::invalid("a structured data type must have a field"));
+        return Err(Error::invalid("a structured data type must have at least one field"));
     }
     let mut fields: Vec<(String, DataType)> = Vec::with_capacity(items.len());
     let mut seen = std::collections::HashSet::new();
@@ -114,7 +114,7 @@ fn structure(items: &[Json], names: bool, orders: &mut Vec<Option<Endian>>) -> R
             name => name.as_str().ok_or_else(bad)?,
         };
         if !seen.insert(name.to_owned()) {
-            return Err(invalid!("two fields are called {name:?}"));
+            return Err(invalid!("two fields are named {name:?}"));
         }
         let field =
             field(data_type, shape, names, orders).map_err(|e| e.within(format_args!("field {name:?}")))?;
@@ -130,7 +130,7 @@ fn field(
     orders: &mut Vec<Option<Endian>>,
 ) -> Result<DataType> {
     if matches!(data_type.as_str(), Some("|O")) {
-        return Err(Error::unsupported("an object as a field of a struct"));
+        return Err(Error::unsupported("an object as a field of a struct is not supported"));
     }
     let first = orders.len();
     let data_type = any(data_type, names, orders)?;
@@ -148,7 +148,7 @@ fn field(
     let inner = orders.get(first..).unwrap_or_default().to_vec();
     let count = extents.iter().try_fold(1usize, |a, n| a.checked_mul(*n)).filter(|n| *n <= MAX_UNITS);
     let count = count.filter(|n| inner.len().saturating_mul(*n).saturating_add(first) <= MAX_UNITS);
-    let count = count.ok_or_else(|| unsupported!("a field of shape {extents:?}"))?;
+    let count = count.ok_or_else(|| unsupported!("a field of shape {extents:?} is too large"))?;
     orders.truncate(first);
     orders.extend(inner.iter().copied().cycle().take(inner.len() * count));
     Ok(DataType::SubArray(Arc::new(data_type), extents.into()))
@@ -187,9 +187,11 @@ fn plain(text: &str, names: bool) -> Result<(DataType, Option<Endian>)> {
         ("c", 8) => DataType::Complex(Float::F32),
         ("c", 16) => DataType::Complex(Float::F64),
         ("f", 12 | 16) | ("c", 24 | 32) => {
-            return Err(unsupported!("{text:?}: a long double means another format on each machine"));
+            return Err(unsupported!(
+                "{text:?}: long double is not supported, since its format depends on the machine"
+            ));
         }
-        ("S" | "U" | "V", 0) => return Err(unsupported!("{text:?}: elements of no bytes")),
+        ("S" | "U" | "V", 0) => return Err(unsupported!("{text:?}: elements of no bytes are not supported")),
         ("S" | "U" | "V", n) if n > MAX_ELEMENT => return Err(bad()),
         ("S", n) => DataType::FixedBytes(n),
         ("U", n) => DataType::FixedUtf32(n),
@@ -201,7 +203,7 @@ fn plain(text: &str, names: bool) -> Result<(DataType, Option<Endian>)> {
         _ => return Err(bad()),
     };
     match (data_type.has_byte_order(), order) {
-        (true, None) => Err(invalid!("{text:?} lacks its byte order")),
+        (true, None) => Err(invalid!("{text:?} lacks a byte order")),
         (true, order) => Ok((data_type, order)),
         (false, _) => Ok((data_type, None)),
     }
@@ -223,7 +225,7 @@ pub fn write_as(data_type: &DataType, order: &TypeStr) -> Option<Json> {
     write_units(data_type, &mut orders)
 }
 
-/// Takes from `orders` as many as the type has units.
+/// Consumes as many of `orders` as the type has units.
 fn write_units(data_type: &DataType, orders: &mut dyn Iterator<Item = Option<Endian>>) -> Option<Json> {
     if let DataType::Struct(fields) = data_type {
         let mut out = Vec::with_capacity(fields.len());

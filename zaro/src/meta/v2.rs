@@ -1,4 +1,4 @@
-//! `.zarray`, `.zgroup` and `.zattrs` to the model.
+//! Parses Zarr V2 metadata (`.zarray`, `.zgroup`, `.zattrs`) into the model.
 //!
 //! V2 is lowered to V3's terms here and nowhere else:
 //!
@@ -248,13 +248,14 @@ fn object_type(steps: &[CodecMeta]) -> Result<DataType> {
             let dtype = first.get("dtype").ok_or_else(needed)?;
             match typestr::parse(dtype)?.data_type {
                 Some(t) => Ok(DataType::List(Arc::new(t))),
-                None => Err(Error::unsupported("lists of objects").with_field("filters")),
+                None => Err(Error::unsupported("lists of objects are not supported").with_field("filters")),
             }
         }
-        "pickle" => Err(Error::unsupported("pickles can run any program when read; zaro never reads them")
-            .with_field("filters")),
+        "pickle" => {
+            Err(Error::unsupported("pickles can run arbitrary code and are never read").with_field("filters"))
+        }
         other @ ("fill_hdf_strings" | "FITSVarBintable") => {
-            Err(unsupported!("the codec {other:?} of kerchunk").with_field("filters"))
+            Err(unsupported!("kerchunk's codec {other:?} is not supported").with_field("filters"))
         }
         other => {
             Err(invalid!("an array of objects cannot begin with the codec {other:?}").with_field("filters"))

@@ -1,4 +1,4 @@
-//! `zarr.json` to the model.
+//! Parses Zarr V3 metadata (`zarr.json`) into the model.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::{ArrayMeta, CodecMeta, Documents, Format, GroupMeta, NodeMeta};
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::num;
 
-/// Reads a `zarr.json` document. The documents of other nodes in it are moved out, not copied.
+/// Reads a `zarr.json` document. Consolidated metadata are moved out, not copied.
 pub fn node(mut document: Json, f: &mut Findings) -> Result<NodeMeta> {
     let consolidated = consolidated(&mut document, f)?;
     let mut node = shared(Arc::new(document), f)?;
@@ -23,7 +23,7 @@ pub fn node(mut document: Json, f: &mut Findings) -> Result<NodeMeta> {
     Ok(node)
 }
 
-/// Reads a `zarr.json` document that carries no others.
+/// Reads a `zarr.json` document without consolidated metadata.
 pub fn shared(document: Arc<Json>, f: &mut Findings) -> Result<NodeMeta> {
     let Json::Object(_) = *document else {
         return Err(invalid!("zarr.json must hold an object, not {}", document.kind()));
@@ -43,13 +43,13 @@ pub(super) fn need<'a>(document: &'a Json, name: &str) -> Result<&'a Json> {
     document.get(name).ok_or_else(|| invalid!("{name:?} is missing").with_field(name))
 }
 
-/// Fails on a member outside `known`, unless it may be ignored by its own word.
+/// Fails on a member outside `known`, unless it has `"must_understand": false`.
 fn refuse_unknown(document: &Json, known: &[&str]) -> Result<()> {
     for (name, value) in document.members().unwrap_or_default() {
         let excused = value.get("must_understand").and_then(Json::as_bool) == Some(false);
         if !known.contains(&name.as_str()) && !excused {
             return Err(unsupported!(
-                "the field {name:?} is not known, and does not say that it may be ignored"
+                "the field {name:?} is not known, and lacks \"must_understand\": false"
             )
             .with_field(name));
         }
@@ -72,7 +72,7 @@ fn group(document: Arc<Json>) -> Result<GroupMeta> {
     Ok(GroupMeta { format: Format::V3, attributes: attributes(&document)?, consolidated: None, document })
 }
 
-/// Takes the documents of other nodes out of a group's document.
+/// Takes the consolidated metadata out of a group's document.
 fn consolidated(document: &mut Json, f: &mut Findings) -> Result<Option<Documents>> {
     let field = "consolidated_metadata";
     if document.get("node_type").and_then(Json::as_str) != Some("group") {
@@ -112,7 +112,7 @@ fn consolidated(document: &mut Json, f: &mut Findings) -> Result<Option<Document
     }
 }
 
-/// The documents are told by their paths relative to the group, without a leading slash.
+/// Checks a path in consolidated metadata: relative to the group, without a leading slash.
 fn consolidated_path(path: &str, f: &mut Findings) -> Result<()> {
     let Some(fault) = path.split('/').find_map(name_fault).filter(|_| !path.is_empty()) else {
         return Ok(());
@@ -121,7 +121,7 @@ fn consolidated_path(path: &str, f: &mut Findings) -> Result<()> {
         Ok(path) => format!("read as {path:?}"),
         Err(_) => "not used".to_owned(),
     };
-    let wrong = format!("{path:?} is no path of a node relative to the group: {fault}");
+    let wrong = format!("{path:?} is not a node path relative to the group: {fault}");
     f.tolerated("v3/consolidated-path", "consolidated_metadata.metadata", &wrong, &read)
 }
 
@@ -162,7 +162,7 @@ impl<'a> Extension<'a> {
         Ok(Self { name, configuration, must_understand })
     }
 
-    /// For data types, chunk grids and key encodings, which nobody may ignore.
+    /// For data types, chunk grids and key encodings, which must be understood.
     fn mandatory(value: &'a Json, field: &str, f: &mut Findings) -> Result<Self> {
         let e = Self::read(value, field)?;
         if !e.must_understand {
@@ -239,7 +239,7 @@ fn extents(value: &Json, field: &str) -> Result<Vec<u64>> {
         .iter()
         .map(|v| {
             v.as_u64().ok_or_else(|| {
-                invalid!("must be a list of non-negative integers; {v} is none").with_field(field)
+                invalid!("must be a list of non-negative integers; {v} is not one").with_field(field)
             })
         })
         .collect()
@@ -253,7 +253,7 @@ fn grid(value: &Json, shape: &[u64], f: &mut Findings) -> Result<Grid> {
             let chunk = extents(chunk, "chunk_grid.configuration.chunk_shape")?;
             if chunk.len() != shape.len() {
                 return Err(invalid!(
-                    "\"chunk_shape\" has {} dimensions, the array {}",
+                    "\"chunk_shape\" has {} dimensions, but the array has {}",
                     chunk.len(),
                     shape.len()
                 ));
@@ -265,7 +265,7 @@ fn grid(value: &Json, shape: &[u64], f: &mut Findings) -> Result<Grid> {
     }
 }
 
-/// How chunks are called, from `chunk_key_encoding`.
+/// Parses `chunk_key_encoding`.
 pub(crate) fn keys(value: &Json, f: &mut Findings) -> Result<ChunkKeys> {
     let field = "chunk_key_encoding";
     let e = Extension::mandatory(value, field, f)?;
@@ -353,7 +353,7 @@ fn dimension_names(document: &Json, rank: usize, f: &mut Findings) -> Result<Opt
         Some(other) => return Err(fault(format!("must be a list, not {}", other.kind()))),
     };
     if items.len() != rank {
-        return Err(fault(format!("names {} dimensions, the array has {rank}", items.len())));
+        return Err(fault(format!("names {} dimensions, but the array has {rank}", items.len())));
     }
     let names = items
         .iter()
@@ -366,16 +366,16 @@ fn dimension_names(document: &Json, rank: usize, f: &mut Findings) -> Result<Opt
     Ok(Some(names))
 }
 
-/// What is different about arrays of types that zarr-python had before they were registered.
+/// Peculiarities of types that zarr-python had before they were registered.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Legacy {
-    /// Numbers are little-endian where nothing is said: `structured`.
+    /// Numbers are little-endian by default: `structured`.
     pub little: bool,
     /// Fill values are base64: `structured` and `raw_bytes`, also as a field.
     pub base64: bool,
 }
 
-/// Reads a data type; also says what of it is legacy.
+/// Reads a data type, and its legacy peculiarities.
 pub fn data_type(value: &Json, field: &str, f: &mut Findings) -> Result<(DataType, Legacy)> {
     let e = Extension::mandatory(value, field, f)?;
     let fault = |m: String| Error::invalid(m).with_field(field);
@@ -388,7 +388,9 @@ pub fn data_type(value: &Json, field: &str, f: &mut Findings) -> Result<(DataTyp
             .and_then(Json::as_u64)
             .ok_or_else(|| fault(format!("{} needs an integer \"length_bytes\"", e.name)))?;
         match usize::try_from(n / unit) {
-            Ok(0) if n == 0 => Err(Error::unsupported("elements of no bytes").with_field(field)),
+            Ok(0) if n == 0 => {
+                Err(Error::unsupported("elements of no bytes are not supported").with_field(field))
+            }
             Ok(len) if n % unit == 0 && n <= num::u64_of(MAX_ELEMENT) => Ok(len),
             _ => Err(fault(format!("\"length_bytes\" cannot be {n} for {}", e.name))),
         }
@@ -500,7 +502,7 @@ fn structure(e: &Extension<'_>, field: &str, f: &mut Findings) -> Result<(DataTy
     }
     let total: usize = fields.iter().fold(0, |a, (_, t)| a.saturating_add(t.size()));
     if total > MAX_ELEMENT {
-        return Err(fault("an element this large makes no sense".into()));
+        return Err(fault("an element this large is not supported".into()));
     }
     Ok((DataType::structure(fields), legacy))
 }

@@ -1,7 +1,7 @@
-//! What becomes of addresses on the way into another map.
+//! Rewriting the addresses of references when a map is converted or rebased.
 //!
-//! Prefixes change as asked; relative addresses keep their meaning where the new map lies elsewhere; a version becomes
-//! a part of the address, since neither of Kerchunk's forms has another place for it.
+//! Prefixes are replaced as asked; relative addresses keep their meaning where the new map lies elsewhere; an object
+//! version becomes part of the address, since neither of Kerchunk's forms has another place for it.
 
 use std::sync::Arc;
 
@@ -10,19 +10,19 @@ use super::{Remote, Target, Targets};
 use crate::error::{Error, ErrorKind, Result, invalid, unsupported, usage};
 use crate::store::percent_encode;
 
-/// How addresses change.
+/// Rewrites addresses, and counts what was changed.
 #[derive(Debug)]
 pub struct Addresses {
     pairs: Vec<Pair>,
     targets: Arc<dyn Targets>,
     keep_relative: bool,
     counts: Counts,
-    /// The objects that no prefix fits.
+    /// The objects that no prefix matches.
     left: Objects,
     memo: Option<(Remote, Arc<str>, AddressChange)>,
 }
 
-/// A prefix, and what takes its place.
+/// A prefix and its replacement.
 #[derive(Debug, Clone)]
 struct Pair {
     from: String,
@@ -30,22 +30,22 @@ struct Pair {
     count: u64,
 }
 
-/// How many references went which way.
+/// How many references were changed in which way.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {
     /// For each pair of prefixes: from, to, references changed.
     pub pairs: Vec<(String, String, u64)>,
     /// References whose address began with none of the prefixes.
     pub unchanged: u64,
-    /// Where the objects are that those refer to.
+    /// Where the objects of unchanged references are.
     pub unchanged_places: Vec<PlaceStat>,
     /// References whose relative address was made absolute.
     pub absolute: u64,
     /// References whose version became part of the address.
     pub versioned: u64,
-    /// References that named a state of their object in a way that the form has no place for.
+    /// References with an ETag or timestamp of their object, which the new form cannot store.
     pub unpinned: u64,
-    /// References to the object that the caller names, where none was named.
+    /// References without an object, where the caller named no target either.
     pub unnamed: u64,
 }
 
@@ -59,8 +59,8 @@ struct AddressChange {
 }
 
 impl Addresses {
-    /// Addresses of a map with these targets, which stay as they are: relative ones, too, if `keep_relative`. Else
-    /// they become those of what the targets find.
+    /// Keeps the addresses of a map with these targets: relative ones too with `keep_relative`, else they become the
+    /// absolute addresses that the targets resolve them to.
     #[must_use]
     pub fn new(targets: Arc<dyn Targets>, keep_relative: bool) -> Self {
         Self {
@@ -73,10 +73,10 @@ impl Addresses {
         }
     }
 
-    /// Addresses that begin with `from` begin with `to` instead. Of several prefixes that fit, the longest counts.
+    /// Replaces the prefix `from` of addresses by `to`. The longest matching prefix wins.
     pub fn rebase(mut self, from: &str, to: &str) -> Result<Self> {
         if from.is_empty() {
-            return Err(Error::usage("an empty prefix fits every address; name the start of some"));
+            return Err(Error::usage("the prefix to replace must not be empty"));
         }
         if self.pairs.iter().any(|p| p.from == from) {
             return Err(usage!("the prefix {from:?} is given twice"));
@@ -86,14 +86,14 @@ impl Addresses {
         Ok(self)
     }
 
-    /// How many references went which way so far.
+    /// How many references were changed so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
         let pairs = self.pairs.iter().map(|p| (p.from.clone(), p.to.clone(), p.count)).collect();
         Counts { pairs, unchanged_places: self.left.places(), ..self.counts.clone() }
     }
 
-    /// The address that `remote` has in the new map.
+    /// The address of `remote` in the new map.
     pub async fn of(&mut self, remote: &Remote) -> Result<Arc<str>> {
         let same = |r: &Remote| r.url == remote.url && r.pin == remote.pin && r.near == remote.near;
         let (url, change) = match &self.memo {
@@ -157,12 +157,12 @@ impl Addresses {
         Ok((url, change))
     }
 
-    /// The pair whose prefix an address begins with.
+    /// The pair with the longest prefix that matches an address.
     fn fitting(&self, url: &str) -> Option<usize> {
         self.pairs.iter().position(|p| url.starts_with(p.from.as_str()))
     }
 
-    /// The whole address of a relative one; `None` if it is not wanted, or for an object that the caller did not name.
+    /// The absolute form of a relative address; `None` if it is not wanted, or for a target that was not named.
     async fn whole(&self, remote: &Remote) -> Result<Option<String>> {
         if self.keep_relative && self.pairs.is_empty() && !remote.url.is_empty() {
             return Ok(None);
@@ -175,13 +175,13 @@ impl Addresses {
     }
 }
 
-/// The address of an object that a relative address leads to.
+/// The absolute address of an object that a relative address resolves to.
 fn whole_address(target: &Target, written: &str) -> Result<String> {
     let store = target.store.to_string();
     let root = store.trim_end_matches('/');
     if root.starts_with("http://") || root.starts_with("https://") {
         if written.contains(['%', '?', '#']) {
-            let message = format!("{written:?} cannot be made absolute; relative addresses can be kept");
+            let message = format!("{written:?} cannot be made absolute; keep relative addresses instead");
             return Err(Error::unsupported(message));
         }
         let mut url = url::Url::parse(root).map_err(|e| invalid!("{root}: {e}"))?;
@@ -196,17 +196,17 @@ fn whole_address(target: &Target, written: &str) -> Result<String> {
     }
     let path = std::path::absolute(&address).map_err(|e| Error::from(e).within(&address))?;
     let text = path.to_str().map(str::to_owned);
-    text.ok_or_else(|| unsupported!("{} is not Unicode", path.display()))
+    text.ok_or_else(|| unsupported!("{} is not valid UTF-8", path.display()))
 }
 
-/// Whether an address is relative to something: neither a path from the root, nor with a scheme, nor nothing.
+/// Whether an address is relative: not empty, not an absolute path, and without a scheme.
 #[must_use]
 pub(crate) fn is_relative(url: &str) -> bool {
     let scheme = url.contains("://") || url.starts_with("file:");
     !url.is_empty() && !url.starts_with('/') && !scheme
 }
 
-/// The address of one version of an object; `None` where there is no way to write it.
+/// The address of one version of an object; `None` if the scheme has no form for it.
 fn with_version(url: &str, version: &str) -> Option<String> {
     let scheme = url.split_once("://")?.0.to_ascii_lowercase();
     let encoded = percent_encode(version);

@@ -1,7 +1,7 @@
-//! Which array a key belongs to, and which of its chunks it is.
+//! Maps keys of a reference store to arrays and chunk numbers.
 //!
-//! The tools for maps go through millions of keys in the map's own order. What they ask of each is answered here,
-//! without allocating: is it a document, a chunk of an array's grid, a chunk beyond it, or nothing that a Zarr knows?
+//! The tools for maps go through millions of keys in the map's own order. Each key is classified here, without
+//! allocating: a document, a chunk of an array's grid, a chunk outside it, or a stray key.
 
 use std::collections::HashMap;
 
@@ -20,16 +20,16 @@ pub struct Arrays {
     by_path: HashMap<String, usize>,
 }
 
-/// One array's chunks.
+/// The chunk grid of one array.
 #[derive(Debug)]
 pub struct ChunkGrid {
-    /// The array's key form: `""` or `a/b`.
+    /// The array's path as in keys: `""` or `a/b`.
     pub path: String,
     /// Its metadata.
     pub meta: ArrayMeta,
     /// How many chunks there are along each dimension.
     pub counts: Vec<u64>,
-    /// How many chunks there are; the greatest number there is if that is not enough.
+    /// How many chunks there are; `u64::MAX` if there are more.
     pub chunks: u64,
 }
 
@@ -38,19 +38,19 @@ pub struct ChunkGrid {
 pub enum Part {
     /// A metadata document, by its name.
     Document,
-    /// A chunk of the array with this position in the list: its number, the last dimension varying fastest.
+    /// A chunk of an array in the list, by its number in C order.
     Chunk {
         /// Which array.
         array: usize,
         /// Which chunk.
         number: u64,
     },
-    /// The key of a chunk that the array's grid does not reach.
+    /// A chunk key outside the array's grid.
     Outside {
         /// Which array.
         array: usize,
     },
-    /// Nothing that belongs to an array.
+    /// A key that belongs to no array.
     Stray,
 }
 
@@ -89,7 +89,7 @@ impl Arrays {
         self.list.get(array).ok_or_else(|| Error::invalid("there is no such array"))
     }
 
-    /// What `key` is. `hint` is the array of the key before: most keys follow one of their own array.
+    /// Classifies `key`. `hint` is the array of the previous key: most keys follow one of their own array.
     pub fn part(&self, key: &str, hint: &mut usize) -> Part {
         if is_document(key) {
             return Part::Document;
@@ -148,7 +148,7 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// Of the chunk whose key, below the path of an array with so many chunks along each dimension, is `rest`.
+    /// The place of the chunk key `rest`, below the path of an array with `counts` chunks along each dimension.
     pub(super) fn of(rest: &str, keys: ChunkKeys, counts: &[u64]) -> Self {
         if counts.is_empty() {
             // What each writer calls the one chunk of a scalar.
@@ -197,7 +197,7 @@ impl ChunkGrid {
     }
 }
 
-/// A number as keys have it: digits alone, none of them a leading zero.
+/// Parses a number of a chunk key: only digits, no leading zero.
 fn index_of(text: &str) -> Option<u64> {
     let digits = text.bytes().all(|b| b.is_ascii_digit());
     if !digits || (text.len() > 1 && text.starts_with('0')) { None } else { text.parse().ok() }

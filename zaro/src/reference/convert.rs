@@ -1,7 +1,6 @@
-//! A map in another form, with the same keys and the same bytes.
+//! Converts a reference map to another form (JSON or Parquet), with the same keys and bytes.
 //!
-//! Entries go from one form to the other as they come, in the order of the map; how rows of Parquet wait for their
-//! partition to be whole is the business of its [`ParquetWriter`].
+//! Entries are streamed in the order of the map; [`ParquetWriter`] buffers rows until their partition is complete.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -26,9 +25,9 @@ use crate::task::{Task, Unit};
 #[setters(prefix = "with_")]
 #[non_exhaustive]
 pub struct RewriteOptions {
-    /// Leave out what the form has no place for, instead of an error.
+    /// Drop keys that the form cannot store, instead of an error.
     pub drop_strays: bool,
-    /// How it is watched, in entries, and stopped.
+    /// Progress, in entries, and cancellation.
     pub task: Task,
 }
 
@@ -37,18 +36,18 @@ pub struct RewriteOptions {
 pub struct Rewritten {
     /// Metadata documents.
     pub documents: u64,
-    /// Everything else.
+    /// All other entries.
     pub references: u64,
-    /// Those of them that are inline.
+    /// References that are inline.
     pub inline: u64,
-    /// Keys that the form has no place for.
+    /// Keys that the form cannot store.
     pub dropped: u64,
     /// The first few of them.
     pub dropped_keys: Vec<String>,
 }
 
 impl Rewritten {
-    /// As JSON, with what became of addresses; of a store that is written to `uri`.
+    /// As JSON, with the counts of changed addresses; for a store written to `uri`.
     #[must_use]
     pub fn json(&self, uri: Option<&str>, counts: &Counts) -> Json {
         Json::from([
@@ -65,10 +64,10 @@ impl Rewritten {
     }
 }
 
-/// Keys that are named when they are left out.
+/// Maximum dropped keys that are named.
 const NAMED: usize = 5;
 
-/// Entries between two looks at whether to stop.
+/// Entries between two checks for cancellation.
 const STEP: u64 = 1024;
 
 impl RewriteOptions {
@@ -81,7 +80,7 @@ impl RewriteOptions {
     }
 }
 
-/// Writes `map` as Kerchunk's JSON. The document is whole when `out` is finished.
+/// Writes `map` as Kerchunk's JSON. The document is complete when `out` is finished.
 pub async fn to_json<W: Write>(
     map: &dyn Map,
     addresses: &mut Addresses,
@@ -115,8 +114,8 @@ impl Rewritten {
     #[cfg(feature = "parquet")]
     fn drop(&mut self, key: &str, why: &str, options: &RewriteOptions) -> Result<()> {
         if !options.drop_strays {
-            let message = format!("{why}: Parquet has no place for it");
-            let e = Error::unsupported(message).with_hint("drop_strays", "leaves it out");
+            let message = format!("{why}, which Parquet cannot store");
+            let e = Error::unsupported(message).with_hint("drop_strays", "drops it");
             return Err(e.with_key(key));
         }
         self.dropped += 1;
@@ -127,8 +126,8 @@ impl Rewritten {
     }
 }
 
-/// Writes the map of `source`, whose arrays are `arrays`, as Kerchunk's Parquet, into the folder that `target` is rooted
-/// at, which should be empty. Documents that lie elsewhere are fetched; `.zmetadata` comes last.
+/// Writes the map of `source`, whose arrays are `arrays`, as Kerchunk's Parquet into the folder that `target` is rooted
+/// at, which should be empty. Documents that are not inline are fetched; `.zmetadata` is written last.
 #[cfg(feature = "parquet")]
 pub async fn to_parquet(
     source: &ReferenceStore,
@@ -165,7 +164,7 @@ pub async fn to_parquet(
     Ok(done)
 }
 
-/// What the new map says.
+/// The location and address of an entry in the new map.
 #[cfg(feature = "parquet")]
 async fn rewritten(key: &str, location: Location, addresses: &mut Addresses) -> Result<Location> {
     let Location::Remote(remote) = location else { return Ok(location) };
@@ -175,7 +174,7 @@ async fn rewritten(key: &str, location: Location, addresses: &mut Addresses) -> 
         return Ok(Location::Inline(Bytes::new()));
     }
     if url.is_empty() {
-        let message = "the reference names no object, which Parquet cannot say";
+        let message = "the reference names no object, which Parquet cannot store";
         return Err(Error::usage(message).with_hint("target", "names it").with_key(key));
     }
     Ok(Location::Remote(Remote::new(url, remote.span)))

@@ -1,4 +1,4 @@
-//! References to files at hand: the thread that decodes a chunk reads it.
+//! Synchronous reads of references to local files, by the thread that decodes the chunk.
 
 use bytes::Bytes;
 use futures::FutureExt;
@@ -11,7 +11,8 @@ use crate::store::{Direct, DirectObject, ObjectMeta};
 impl Direct for ReferenceStore {
     fn open(&self, key: &str) -> Result<Option<Box<dyn DirectObject>>> {
         // The map is in memory and the targets are files: neither has anything to wait for.
-        let waits = || Error::io("a reference to what is not at hand").with_key(key).with_store(self);
+        let waits =
+            || Error::io("the target of the reference is not a local file").with_key(key).with_store(self);
         let found = self.map().locate(key).now_or_never().ok_or_else(waits)?;
         let remote = match found.map_err(|e| e.with_key(key).with_store(self))? {
             None => return Ok(None),
@@ -21,11 +22,11 @@ impl Direct for ReferenceStore {
         let named = |e: Error| e.within(remote.to_string()).moved_to(key, self);
         if remote.pin.as_ref().is_some_and(|pin| !pin.is_empty()) {
             // Whether it holds is the business of the store.
-            return Err(named(Error::unsupported("the state of a file at hand is not looked at here")));
+            return Err(named(Error::unsupported("pinned versions of local files are not supported here")));
         }
         let target = self.targets().target(&remote).now_or_never().ok_or_else(waits)?.map_err(named)?;
         let direct = target.store.direct().ok_or_else(waits)?;
-        let missing = || Error::not_found("the object that is referred to does not exist");
+        let missing = || Error::not_found("the referenced object does not exist");
         let object = direct.open(&target.key).and_then(|o| o.ok_or_else(missing)).map_err(named)?;
         let (offset, length) = match remote.span {
             None => (0, object.size()),
@@ -53,7 +54,7 @@ impl DirectObject for Inline {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         let start = usize::try_from(offset).ok();
         let part = start.and_then(|s| self.0.get(s..s.checked_add(buf.len())?));
-        let part = part.ok_or_else(|| Error::invalid("the bytes end before what was asked for"))?;
+        let part = part.ok_or_else(|| Error::invalid("the requested range ends beyond the inline data"))?;
         buf.copy_from_slice(part);
         Ok(())
     }
@@ -63,7 +64,7 @@ impl DirectObject for Inline {
     }
 }
 
-/// A part of an object, as if it were one.
+/// A byte range of an object, presented as an object.
 struct ObjectSlice {
     object: Box<dyn DirectObject>,
     offset: u64,
@@ -83,7 +84,7 @@ impl DirectObject for ObjectSlice {
         let inside = end.and_then(|_| self.offset.checked_add(offset));
         let read = match inside {
             Some(at) => self.object.read_at(at, buf),
-            None => Err(Error::invalid("the reference ends before what was asked for")),
+            None => Err(Error::invalid("the requested range ends beyond the reference")),
         };
         read.map_err(|e| e.within(self.remote.to_string()).moved_to(&self.place.0, &self.place.1))
     }

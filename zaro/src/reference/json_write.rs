@@ -1,6 +1,6 @@
-//! Kerchunk's JSON, written entry by entry.
+//! Streaming writer of Kerchunk's JSON references.
 //!
-//! Version 1, without templates: every reader takes that. Nothing is held but the entry that is being written.
+//! Version 1 without templates, which every reader supports. Only the entry being written is held in memory.
 
 use std::io::Write;
 
@@ -40,7 +40,7 @@ impl<W: Write> std::fmt::Debug for JsonWriter<W> {
 }
 
 impl<W: Write> JsonWriter<W> {
-    /// Begins a document; `pretty` puts each entry on a line of its own.
+    /// Begins a document; `pretty` writes one entry per line.
     pub fn new(out: W, compression: Compression, pretty: bool) -> Result<Self> {
         let mut out = Encoder::new(out, compression)?;
         let head = if pretty { "{\n\"version\": 1,\n\"refs\": {" } else { "{\"version\":1,\"refs\":{" };
@@ -48,7 +48,7 @@ impl<W: Write> JsonWriter<W> {
         Ok(Self { out, line: String::new(), pretty, entries: 0 })
     }
 
-    /// Writes what `key` stands for; `url` is the address to write for what is elsewhere.
+    /// Writes the reference of `key`; `url` is the address to write if it is not inline.
     pub fn put(&mut self, key: &str, location: &Location, url: &str) -> Result<()> {
         let line = &mut self.line;
         line.clear();
@@ -86,7 +86,7 @@ impl<W: Write> JsonWriter<W> {
         Ok(())
     }
 
-    /// Ends the document. Without this it is not whole.
+    /// Ends the document; required for a complete document.
     pub fn finish(mut self) -> Result<W> {
         let tail: &[u8] = if self.pretty { b"\n}\n}\n" } else { b"}}" };
         self.out.write_all(tail)?;
@@ -94,17 +94,17 @@ impl<W: Write> JsonWriter<W> {
     }
 }
 
-/// The text that inline bytes can be written as.
+/// Inline bytes as plain text, if they can be written so.
 ///
-/// Text that begins like encoded bytes would be taken for them; control characters are legal, but one reader loses a
-/// NUL at the end.
+/// Text that begins with the base64 prefix would be decoded; control characters are legal, but one reader loses a NUL
+/// at the end.
 fn plain_text(bytes: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(bytes).ok()?;
     let odd = |b: &u8| *b < 0x20 && !matches!(b, b'\n' | b'\r' | b'\t');
     (!text.starts_with("base64:") && !bytes.iter().any(odd)).then_some(text)
 }
 
-/// The bytes on their way out.
+/// The compressor of the output.
 enum Encoder<W: Write> {
     Plain(W),
     Gzip(GzEncoder<W>),

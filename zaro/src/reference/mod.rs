@@ -1,12 +1,12 @@
 //! Reference stores: a Zarr whose bytes lie elsewhere.
 //!
-//! A reference store is two things: a [`Map`], which says for each key where its bytes are, and [`Targets`], which
-//! turns an address into a store. Kerchunk's JSON and Parquet, Icechunk repositories and manifests of versions are
-//! maps; [`ReferenceStore`] makes a [`Store`](crate::store::Store) of any of them, so whatever reads a Zarr reads an
-//! archive of NetCDF files, or last year's state of a bucket, without knowing.
+//! A reference store is two things: a [`Map`] from keys to the locations of their bytes, and [`Targets`], which turns
+//! an address into a store. Kerchunk's JSON and Parquet, Icechunk repositories and manifests of versions are maps;
+//! [`ReferenceStore`] makes a [`Store`](crate::store::Store) of any of them, so whatever reads a Zarr reads an archive
+//! of NetCDF files, or a past version of a bucket, without knowing.
 //!
-//! **Missing is not failed.** A key the map does not have is missing. A key it has, and whose bytes cannot be had
-//! exactly as it says, is an error with key, address, range and cause; never a fill value.
+//! **Missing is not failed.** A key that is not in the map is missing. A key in the map whose bytes cannot be read
+//! exactly as stated is an error with key, address, range and cause; never a fill value.
 
 use std::fmt::{self, Debug};
 use std::sync::Arc;
@@ -53,7 +53,7 @@ pub use write::{ReferenceForm, ReferenceWriting};
 /// Where the bytes of a key are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Location {
-    /// Here.
+    /// In the map itself.
     Inline(Bytes),
     /// In another object.
     Remote(Remote),
@@ -65,12 +65,12 @@ pub struct Remote {
     /// The address as the map has it: whole, or relative to a place that [`Targets`] knows. Empty for the target that
     /// the caller names (`null` in Kerchunk's JSON).
     pub url: Arc<str>,
-    /// Which bytes of it; all of them without.
+    /// The byte range; `None` for the whole object.
     pub span: Option<Span>,
-    /// Which state of the object.
+    /// The version of the object.
     pub pin: Option<Arc<Pin>>,
-    /// The path of the array whose part of the map names the address, if relative addresses may be meant from there
-    /// (GDAL reads those of Parquet so).
+    /// The path of the array that the entry belongs to, if relative addresses may be relative to it (as GDAL reads
+    /// those of Parquet).
     pub near: Option<Arc<str>>,
 }
 
@@ -89,7 +89,7 @@ impl Remote {
         Self { url: url.into(), span, pin: None, near: None }
     }
 
-    /// The place that it names.
+    /// Its address, byte range and version.
     #[must_use]
     pub fn origin(&self) -> Origin {
         Origin {
@@ -101,9 +101,8 @@ impl Remote {
 }
 
 impl Remote {
-    /// The address and the version that stands in it: fsspec writes versions of objects in buckets as
-    /// `s3://bucket/key?versionId=…`. `None` if there is none, or if the address is one of the web, which is asked for
-    /// as it is.
+    /// Splits a version off the address: fsspec writes versions of objects in buckets as
+    /// `s3://bucket/key?versionId=…`. `None` if there is none, or for a web address, which is requested unchanged.
     pub(crate) fn versioned(&self) -> Option<Self> {
         let (object, version) = self.url.rsplit_once("?versionId=")?;
         if !object.starts_with("s3://") || version.is_empty() {
@@ -122,13 +121,13 @@ impl fmt::Display for Remote {
     }
 }
 
-/// Keys to where their bytes are.
+/// Maps keys to the locations of their bytes.
 #[async_trait]
 pub trait Map: Debug + Send + Sync + 'static {
-    /// What `key` stands for; `None` if there is surely no such key.
+    /// The location of `key`; `None` only if there is certainly no such key.
     async fn locate(&self, key: &str) -> Result<Option<Location>>;
 
-    /// Several keys at once, in the order asked. Worth having where neighbours lie together in the map.
+    /// Locates several keys, in the order given. Worth overriding where neighbours are stored together.
     async fn locate_all(&self, keys: &[String]) -> Result<Vec<Option<Location>>> {
         let mut out = Vec::with_capacity(keys.len());
         for key in keys {
@@ -140,8 +139,8 @@ pub trait Map: Debug + Send + Sync + 'static {
     /// What lies directly below `prefix`, as [`StoreExt::list`](crate::store::StoreExt::list).
     async fn list(&self, prefix: &str) -> Result<Listing>;
 
-    /// Every key below `prefix/` (`""` for all) and what it stands for, in an order of the map's own, without holding
-    /// all of them.
+    /// Streams every key below `prefix/` (`""` for all) with its location, in the map's own order, without holding all
+    /// of them.
     fn entries(&self, prefix: &str) -> BoxStream<'_, Result<(String, Location)>>;
 
     /// What this is, for messages.
@@ -149,7 +148,7 @@ pub trait Map: Debug + Send + Sync + 'static {
         "a set of references"
     }
 
-    /// How many bytes a remote place holds that the map knows without asking.
+    /// The size of a remote object, if the map knows it without a request.
     fn known_size(&self, remote: &Remote) -> Option<u64> {
         remote.span.map(|s| s.length).or_else(|| remote.pin.as_ref().and_then(|p| p.size))
     }
@@ -158,14 +157,13 @@ pub trait Map: Debug + Send + Sync + 'static {
 /// A map behind a shared pointer.
 pub type SharedMap = Arc<dyn Map>;
 
-/// Addresses to stores: which may be reached, with which options, and what relative ones are relative to.
+/// Resolves addresses to stores: which are allowed, with which options, and what relative ones are relative to.
 #[async_trait]
 pub trait Targets: Debug + Send + Sync + 'static {
     /// The store that holds the object at this address, and its key there.
     async fn target(&self, remote: &Remote) -> Result<Target>;
 
-    /// Refuses an address that the map may not name, such as a local file in a map from elsewhere. Nothing is asked of
-    /// a store.
+    /// Refuses an address that is not allowed, such as a local file in a remote map. Makes no request.
     fn permits(&self, url: &str) -> Result<()> {
         let _ = url;
         Ok(())
@@ -175,7 +173,7 @@ pub trait Targets: Debug + Send + Sync + 'static {
 /// An object of a store.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// The store, with everything remote stores come with; the same for addresses that can share one.
+    /// The store, wrapped as all remote stores are; shared by addresses that can share one.
     pub store: SharedStore,
     /// The key in it.
     pub key: String,

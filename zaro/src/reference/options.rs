@@ -1,29 +1,29 @@
-//! What the opener of references may say that they do not say themselves.
+//! Options for opening reference stores.
 
 use crate::error::{Error, Result};
 
-/// Where references lead, in the caller's words.
+/// How references are resolved: base address, target, templates, local files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReferenceOptions {
     /// What relative addresses are relative to. Without it: the place of the references themselves.
     pub root: Option<String>,
-    /// The object meant by references that name none.
+    /// The target of references that do not name one.
     pub target: Option<String>,
     /// Values for templates, in place of the document's own.
     pub templates: Vec<(String, String)>,
-    /// Let references from elsewhere name local files.
+    /// Allow a remote reference store to refer to local files.
     pub allow_local: bool,
 }
 
 impl ReferenceOptions {
-    /// With what relative addresses are relative to.
+    /// With the base of relative addresses.
     #[must_use]
     pub fn with_root(self, root: impl Into<String>) -> Self {
         Self { root: Some(root.into()), ..self }
     }
 
-    /// With the object meant by references that name none.
+    /// With the target of references that do not name one.
     #[must_use]
     pub fn with_target(self, target: impl Into<String>) -> Self {
         Self { target: Some(target.into()), ..self }
@@ -36,7 +36,7 @@ impl ReferenceOptions {
         self
     }
 
-    /// Letting references from elsewhere name local files, or not.
+    /// Whether a remote reference store may refer to local files.
     #[must_use]
     pub fn with_allow_local(self, allow_local: bool) -> Self {
         Self { allow_local, ..self }

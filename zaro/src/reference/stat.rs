@@ -1,6 +1,6 @@
-//! What is in a map: chunks, objects, bytes.
+//! Statistics of a reference map: chunks, objects, bytes.
 //!
-//! One pass over the entries. What grows is a number per distinct address and array; the addresses themselves are not
+//! One pass over the entries. Memory grows by a number per distinct address and array; the addresses themselves are not
 //! kept, so a map with tens of millions of entries takes little more than a small one.
 
 use std::collections::hash_map::RandomState;
@@ -17,7 +17,7 @@ use crate::meta::Json;
 use crate::meta::path::shown;
 use crate::num::u64_of;
 
-/// What is in a map.
+/// Statistics of a map.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReferenceStat {
     /// Each array, by path.
@@ -32,9 +32,9 @@ pub struct ReferenceStat {
     pub strays: u64,
     /// The first few of them.
     pub stray_keys: Vec<String>,
-    /// Entries that make no sense.
+    /// Invalid entries.
     pub broken: u64,
-    /// What is wrong with the first few of them.
+    /// The errors of the first few of them.
     pub broken_entries: Vec<String>,
     /// Where the objects are.
     pub places: Vec<PlaceStat>,
@@ -47,11 +47,11 @@ pub struct ArrayStat {
     pub path: String,
     /// Chunks in the grid.
     pub chunks: u64,
-    /// Those that the map has.
+    /// Chunks in the map.
     pub present: u64,
-    /// Those of them that are inline.
+    /// Chunks that are inline.
     pub inline: u64,
-    /// Those of them that are whole objects.
+    /// Chunks that are whole objects.
     pub whole: u64,
     /// Distinct objects referred to.
     pub objects: u64,
@@ -119,10 +119,10 @@ impl ArrayStat {
     }
 }
 
-/// Objects that lie together.
+/// Objects with a common address prefix.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PlaceStat {
-    /// What all their addresses begin with, up to a slash; empty for relative ones without a common folder.
+    /// The common prefix of their addresses, up to a slash; empty for relative ones without a common folder.
     pub prefix: String,
     /// The scheme of the addresses: `s3`, `https`, …; `file` for paths, `relative` for relative ones, `target` for
     /// the one that the caller names.
@@ -135,7 +135,7 @@ pub struct PlaceStat {
     pub bytes: u64,
 }
 
-/// How many stray keys and broken entries are named.
+/// Maximum stray keys and broken entries that are named.
 const NAMED: usize = 5;
 
 /// Counts what is in `map`, whose arrays are `arrays`.
@@ -241,8 +241,8 @@ impl DistinctObjects {
     }
 }
 
-/// The distinct objects of a map. Addresses are known by two hashes of 64 bits: that two of them share both is less
-/// likely than a fault of the machine.
+/// The distinct objects of a map. Addresses are identified by two hashes of 64 bits: a collision of both is less likely
+/// than a hardware fault.
 #[derive(Debug, Default)]
 pub(super) struct Objects {
     first: RandomState,
@@ -257,7 +257,7 @@ impl Objects {
         self.places.values().cloned().collect()
     }
 
-    /// The number of the object, which one more reference of `bytes` names.
+    /// The number of the object of one more reference of `bytes`.
     pub(super) fn id(&mut self, remote: &Remote, bytes: u64) -> u64 {
         let (id, site) = match &self.last {
             Some((url, id, site)) if **url == *remote.url => (*id, site.clone()),

@@ -1,4 +1,4 @@
-//! A map and its targets as a store.
+//! [`ReferenceStore`]: a map and its targets as a store.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,20 +19,20 @@ use crate::store::{
     Site, Store, StoreExt, md5_hex,
 };
 
-/// How many sizes of whole objects are asked for at once.
+/// Sizes of whole objects requested concurrently.
 const SIZES_AT_ONCE: usize = 32;
 
-/// The states of objects that were asked for already: by address, and what that is relative to.
+/// The versions of objects that were already requested: by address, and what that is relative to.
 type KnownStates = Mutex<HashMap<(Arc<str>, Option<Arc<str>>), Option<String>>>;
 
-/// A Zarr whose bytes lie where a [`Map`](super::Map) says.
+/// A read-only store whose bytes are at the locations of a [`Map`](super::Map).
 #[derive(Debug, Clone)]
 pub struct ReferenceStore {
     /// The address of the map, as errors name it.
     name: Arc<str>,
     map: SharedMap,
     targets: Arc<dyn Targets>,
-    /// Whether every reference leads to bytes at hand.
+    /// Whether every reference is inline or to a local file.
     at_hand: bool,
 }
 
@@ -42,7 +42,7 @@ impl ReferenceStore {
         Self { name: name.into(), map, targets, at_hand: false }
     }
 
-    /// Says whether the map is in memory and every target a file at hand, so that whoever decodes may read for itself.
+    /// Sets whether the map is in memory and every target a local file, so that decoding threads may read directly.
     #[must_use]
     pub fn at_hand(self, at_hand: bool) -> Self {
         Self { at_hand, ..self }
@@ -60,7 +60,7 @@ impl ReferenceStore {
         &self.targets
     }
 
-    /// How many bytes a key has that stands for `location`.
+    /// The size of the object at `location`.
     async fn size_of(&self, key: &str, location: &Location) -> Result<u64> {
         let remote = match location {
             Location::Inline(bytes) => return Ok(u64_of(bytes.len())),
@@ -82,8 +82,8 @@ impl ReferenceStore {
         asked.await.map_err(|e: Error| e.within(remote.to_string()).moved_to(key, self))
     }
 
-    /// What tells the state of what `location` stands for from others: where it is, and the state of the object there;
-    /// `None` if the target cannot tell. Objects in `seen` are not asked for again.
+    /// Identifies the version of the bytes at `location`: the location, and the version of the object there; `None` if
+    /// the target cannot tell. Objects in `seen` are not requested again.
     async fn state_of(&self, key: &str, location: &Location, seen: &KnownStates) -> Result<Option<String>> {
         let remote = match location {
             Location::Inline(bytes) => return Ok(Some(md5_hex(bytes))),
@@ -145,16 +145,15 @@ impl ReferenceStore {
     }
 }
 
-/// What is asked of the object that a reference leads to.
+/// The request for the object of a reference.
 fn asked<'a>(remote: &'a Remote, options: GetOptions<'a>) -> Result<GetOptions<'a>> {
     let range = match (remote.span, options.range) {
         (None, range) => range,
         (Some(Span { offset, length }), None) => Some(ByteRange::span(offset, length)),
         (Some(Span { offset, length }), Some(range)) => {
             let (start, wanted) = range.resolve(length)?;
-            let from = offset
-                .checked_add(start)
-                .ok_or_else(|| Error::invalid("the range ends beyond every object"))?;
+            let from =
+                offset.checked_add(start).ok_or_else(|| Error::invalid("the end of the range overflows"))?;
             Some(ByteRange::span(from, wanted))
         }
     };
@@ -165,7 +164,7 @@ fn asked<'a>(remote: &'a Remote, options: GetOptions<'a>) -> Result<GetOptions<'
 }
 
 fn unfound() -> Error {
-    Error::not_found("the object that is referred to does not exist")
+    Error::not_found("the referenced object does not exist")
 }
 
 impl fmt::Display for ReferenceStore {
@@ -174,7 +173,7 @@ impl fmt::Display for ReferenceStore {
     }
 }
 
-/// The part of inline bytes that was asked for.
+/// The requested range of inline bytes.
 fn slice(bytes: &Bytes, range: Option<ByteRange>) -> Result<Bytes> {
     let Some(range) = range else { return Ok(bytes.clone()) };
     let (offset, length) = range.resolve(u64_of(bytes.len()))?;
@@ -206,7 +205,7 @@ impl Store for ReferenceStore {
             let target = self.targets.target(&remote).await.map_err(named)?;
             match target.store.sites(&target.key).next().await {
                 Some(site) => site.map_err(named),
-                None => Err(named(Error::io("it is not known where this lies"))),
+                None => Err(named(Error::io("the location of this key is unknown"))),
             }
         });
         sites.buffered(SIZES_AT_ONCE).boxed()
@@ -260,7 +259,7 @@ impl Store for ReferenceStore {
         }
     }
 
-    /// What lies directly below a prefix is in order; what lies anywhere below it is in the order of the map.
+    /// Sorted for a listing of one level; in the order of the map for a recursive one.
     fn list_opts(&self, prefix: &str, options: &ListOptions) -> BoxStream<'_, Result<Entry>> {
         if !options.recursive {
             let names = walk(prefix, options, move |folder, _| async move {

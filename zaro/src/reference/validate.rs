@@ -1,9 +1,9 @@
-//! Whether everything that a map refers to is there.
+//! Checks that everything a reference map refers to exists and decodes.
 //!
 //! Three passes at most. The first goes through the entries: each key must belong to an array and lie in its grid; the
-//! distinct objects are noted, with the furthest byte that is asked of each, and a few chunks of each array. Then each
-//! object is asked for its size, many at once, and the noted chunks are decoded. Where objects are at fault, a last
-//! pass names every key that refers to them.
+//! distinct objects are noted, with the furthest byte referred to in each, and a sample of chunks of each array. Then
+//! the size of each object is requested, concurrently, and the sample is decoded. If objects are at fault, a last pass
+//! names every key that refers to them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
@@ -31,11 +31,11 @@ use crate::task::{Operation, Task, Unit};
 pub struct ValidateOptions {
     /// Chunks of each array to decode; all of them with `None`.
     pub sample: Option<usize>,
-    /// Requests under way at once.
+    /// Concurrent requests.
     pub concurrency: usize,
     /// Findings to keep; the others are only counted.
     pub limit: usize,
-    /// How it is watched, in objects and chunks, and stopped.
+    /// Progress, in objects and chunks, and cancellation.
     pub task: Task,
 }
 
@@ -50,7 +50,7 @@ impl Default for ValidateOptions {
 pub struct MapFinding {
     /// The rule's stable name, such as `ref/target-missing`.
     pub rule: &'static str,
-    /// How grave it is.
+    /// Its severity.
     pub level: Level,
     /// The node, such as `/a/b`; `/` for what belongs to none.
     pub node: String,
@@ -62,14 +62,14 @@ pub struct MapFinding {
     pub message: String,
 }
 
-/// What was found, and how much was looked at.
+/// The findings, and how much was checked.
 #[derive(Debug, Clone, Default)]
 pub struct MapReport {
     /// Entries of the map.
     pub entries: u64,
     /// Arrays.
     pub arrays: u64,
-    /// Distinct objects that were asked for their size.
+    /// Distinct objects that were checked.
     pub objects: u64,
     /// Chunks that were decoded.
     pub decoded: u64,
@@ -82,7 +82,7 @@ pub struct MapReport {
 }
 
 impl MapReport {
-    /// As JSON, of the store at `uri`; `failed` says whether it is judged not valid.
+    /// As JSON, of the store at `uri`; `failed` says whether it counts as invalid.
     #[must_use]
     pub fn json(&self, uri: &str, failed: bool) -> Json {
         let finding = |f: &MapFinding| {
@@ -158,9 +158,9 @@ impl MappedObject {
 /// What is wrong with an object.
 #[derive(Debug)]
 enum ObjectFault {
-    /// It is not there, or cannot be had.
+    /// It does not exist, or cannot be read.
     Lost(&'static str, String),
-    /// It has fewer bytes than are asked of it.
+    /// It is shorter than its references need.
     Short(u64),
 }
 
@@ -168,9 +168,9 @@ struct Check<'a> {
     arrays: &'a Arrays,
     options: &'a ValidateOptions,
     report: MapReport,
-    /// The end of the furthest range that is asked of each object.
+    /// The furthest end of the ranges of each object.
     ends: HashMap<MappedObject, u64>,
-    /// For each array, chunks to decode: by a hash of their number, so that they lie anywhere, and always the same.
+    /// For each array, chunks to decode: chosen by a hash of their number, so that the sample is reproducible.
     samples: Vec<BTreeMap<u64, u64>>,
     /// How many chunks there are to decode.
     present: u64,
@@ -244,7 +244,7 @@ impl<'a> Check<'a> {
                 Some(span) => match span.offset.checked_add(span.length) {
                     Some(end) => end,
                     None => {
-                        let message = "the range ends beyond every object";
+                        let message = "the end of the range overflows";
                         self.add("ref/range", Level::Error, "/".to_owned(), &key, &remote.url, message);
                         continue;
                     }
@@ -276,7 +276,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Documents that are inline must be JSON; what they say was read with the nodes.
+    /// Checks that inline documents are JSON; their contents were read with the nodes.
     fn document(&mut self, key: &str, location: &Location) {
         if let Location::Inline(bytes) = location
             && let Err(e) = Json::parse(bytes)
@@ -309,7 +309,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Asks for every object; gives back those with a fault.
+    /// Checks every object; returns those with a fault.
     async fn objects(
         &mut self,
         map: &dyn Map,
@@ -426,7 +426,7 @@ impl<'a> Check<'a> {
     }
 }
 
-/// Chunks that are decoded at once.
+/// Chunks decoded concurrently.
 const DECODES_AT_ONCE: usize = 8;
 
 /// The numbers of the chunks of an array that the map has.
@@ -445,7 +445,7 @@ fn present<'a>(map: &'a dyn Map, arrays: &'a Arrays, array: usize) -> stream::Bo
 }
 
 enum Tried {
-    /// Its object was found at fault already.
+    /// Its object is already known to be at fault.
     Passed,
     Well,
     Fault {
@@ -486,7 +486,7 @@ async fn try_chunk(
     }
 }
 
-/// Whether an object is there, in the state that is meant, and has `end` bytes.
+/// Checks that an object exists, in the pinned version, and has `end` bytes.
 async fn look(map: &dyn Map, targets: &dyn Targets, object: &MappedObject, end: u64) -> Option<ObjectFault> {
     let asked = async {
         let target = targets.target(&object.remote()).await?;
@@ -521,7 +521,7 @@ async fn look(map: &dyn Map, targets: &dyn Targets, object: &MappedObject, end: 
     }
 }
 
-/// An error without the places that its finding names.
+/// The text of an error without the locations that its finding has.
 fn error_text(e: &Error) -> String {
     match std::error::Error::source(e).map(ToString::to_string) {
         Some(cause) if !e.message().contains(&cause) => format!("{}: {cause}", e.message()),

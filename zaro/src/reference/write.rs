@@ -1,4 +1,4 @@
-//! A reference store written to where it is asked for: whole, or not at all.
+//! Writes a reference store atomically to a file, folder or bucket.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub enum ReferenceForm {
 }
 
 impl ReferenceForm {
-    /// The form that a name asks for.
+    /// The form by the extension of a name.
     #[must_use]
     pub fn of_name(uri: &str) -> Option<Self> {
         let name = uri.trim_end_matches('/').to_ascii_lowercase();
@@ -52,22 +52,22 @@ impl Compression {
     }
 }
 
-/// What is written, and how.
+/// A reference store to write, with its options.
 #[derive(Debug)]
 pub struct ReferenceWriting<'a> {
     /// The references.
     pub store: &'a ReferenceStore,
-    /// The hierarchy that they are.
+    /// The hierarchy of the references.
     pub zarr: &'a Zarr,
-    /// What becomes of addresses.
+    /// How addresses are rewritten.
     pub addresses: &'a mut Addresses,
     /// How to convert.
     pub options: &'a RewriteOptions,
     /// Replace what is there, if it is a reference store.
     pub overwrite: bool,
-    /// JSON: a line for each entry.
+    /// JSON: one line per entry.
     pub pretty: bool,
-    /// Parquet: chunks in each file.
+    /// Parquet: chunks per file.
     pub record_size: u64,
 }
 
@@ -77,10 +77,10 @@ impl ReferenceWriting<'_> {
         if there && !self.overwrite { Err(exists(name)) } else { Ok(()) }
     }
 
-    /// Fails if there is something at `key` of a store, called `name`, unless it is a document of references that may be replaced.
+    /// Fails if `key` of the store `name` exists, unless it is a reference document that may be replaced.
     pub async fn check_document(&self, store: &SharedStore, key: &str, name: &str) -> Result<()> {
         self.check_free(store.exists(key).await?, name)?;
-        let no_references = || usage!("{name} is no document of references; it is not replaced");
+        let no_references = || usage!("{name} is not a reference document and was not replaced");
         let map = match super::json::open(store, key, &[]).await {
             Ok(Some(map)) => map,
             Ok(None) => return Ok(()),
@@ -96,7 +96,7 @@ impl ReferenceWriting<'_> {
         Err(no_references())
     }
 
-    /// As a document into `out`, which is given back when it is whole.
+    /// Writes a JSON document into `out`, which is returned when it is complete.
     pub async fn json<W: std::io::Write>(
         &mut self,
         out: W,
@@ -107,7 +107,7 @@ impl ReferenceWriting<'_> {
         Ok((out.finish()?, done))
     }
 
-    /// As the document `name` of a store, at the address `uri`.
+    /// Writes the JSON document `name` of a store, at the address `uri`.
     pub async fn json_object(&mut self, to: &SharedStore, name: &str, uri: &str) -> Result<Rewritten> {
         self.check_document(to, name, uri).await?;
         // A put is whole, so all of it has to be at hand.
@@ -119,7 +119,7 @@ impl ReferenceWriting<'_> {
         Ok(done)
     }
 
-    /// As a folder of Parquet on this machine.
+    /// Writes a local folder of Parquet.
     pub async fn parquet_folder(&mut self, path: &Path) -> Result<Rewritten> {
         let local = |path: &Path| -> SharedStore { Arc::new(LocalStore::new(path)) };
         let fault = |e: std::io::Error| Error::from(e).within(path.display());
@@ -146,7 +146,7 @@ impl ReferenceWriting<'_> {
         Ok(done)
     }
 
-    /// As objects of Parquet, all that there are in a store; `name` is what it is called.
+    /// Writes Parquet objects to a store that holds nothing else; `name` is its name.
     pub async fn parquet_objects(&mut self, to: &SharedStore, name: &str) -> Result<Rewritten> {
         if to.list("").await? != Listing::default() {
             self.check_free(true, name)?;
@@ -173,7 +173,7 @@ impl ReferenceWriting<'_> {
     }
 }
 
-/// Takes away what was begun, unless it got its name.
+/// Removes the temporary folder, unless it was renamed.
 struct PendingReferences<'a>(&'a Path);
 
 impl Drop for PendingReferences<'_> {
@@ -183,14 +183,14 @@ impl Drop for PendingReferences<'_> {
 }
 
 fn exists(name: &str) -> Error {
-    usage!("there is {name} already").with_hint("overwrite", "replaces it")
+    usage!("{name} already exists").with_hint("overwrite", "replaces it")
 }
 
 fn no_folder(name: impl std::fmt::Display) -> Error {
-    usage!("{name} is no folder of references; it is not replaced")
+    usage!("{name} is not a reference folder and was not replaced")
 }
 
-/// Fails if a folder is none of references, or if anything lies in it that is not part of them.
+/// Fails if a folder is not a reference folder, or contains anything that is not part of the references.
 async fn check_references(store: &SharedStore, name: impl std::fmt::Display) -> Result<()> {
     let record = |text: &[u8]| Json::parse(text).is_ok_and(|d| d.value.get("record_size").is_some());
     if !store.get(".zmetadata", None).await?.is_some_and(|text| record(&text)) {
@@ -201,7 +201,7 @@ async fn check_references(store: &SharedStore, name: impl std::fmt::Display) -> 
         let listed = store.list(&folder).await?;
         if let Some(name) = listed.objects.iter().find(|n| !n.starts_with(".z") && !n.ends_with(".parq")) {
             let message =
-                format!("{} is not part of the references; nothing is replaced", join(&folder, name));
+                format!("{} is not part of the references; nothing was replaced", join(&folder, name));
             return Err(Error::usage(message).with_store(store));
         }
         open.extend(listed.prefixes.iter().map(|name| join(&folder, name)));
@@ -209,7 +209,7 @@ async fn check_references(store: &SharedStore, name: impl std::fmt::Display) -> 
     Ok(())
 }
 
-/// The path of what lies on this machine.
+/// The path of a local address.
 #[must_use]
 pub fn local(uri: &str) -> Option<PathBuf> {
     match uri.strip_prefix("file://") {
@@ -219,7 +219,7 @@ pub fn local(uri: &str) -> Option<PathBuf> {
     }
 }
 
-/// Whether what is at `uri` is a document, as far as can be told without asking for it.
+/// Whether `uri` is a JSON document, as far as can be told without a request.
 fn holds_json(uri: &str) -> bool {
     match local(uri) {
         Some(path) => path.is_file(),

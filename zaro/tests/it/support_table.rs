@@ -42,7 +42,7 @@ fn is_known(name: &str) -> bool {
     let request = CodecRequest { name, config: &[], strict: false, data_type: &DataType::FLOAT32 };
     match build(&request) {
         Ok(_) => true,
-        Err(e) => !e.message().contains("is not a codec zaro knows"),
+        Err(e) => !e.message().contains("unknown codec"),
     }
 }
 

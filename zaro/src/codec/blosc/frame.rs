@@ -48,20 +48,19 @@ pub(super) struct BloscFrame<'a> {
 
 impl<'a> BloscFrame<'a> {
     pub(super) fn parse(bytes: &'a [u8]) -> Result<Self> {
-        let header = bytes.first_chunk::<HEADER>().ok_or_else(|| damaged("its header is cut off"))?;
+        let header = bytes.first_chunk::<HEADER>().ok_or_else(|| damaged("its header is truncated"))?;
         let [version, _, flags, typesize, ..] = *header;
         // Both shuffles at once are how blosc 2 marks its own, longer header.
         if flags & (FLAG_SHUFFLE | FLAG_BIT_SHUFFLE) == FLAG_SHUFFLE | FLAG_BIT_SHUFFLE {
-            return Err(Error::unsupported("this is a frame of blosc 2"));
+            return Err(Error::unsupported("frames of blosc 2 are not supported"));
         }
         let number = |at| number(header, at).ok_or_else(|| damaged("a length is negative"));
         let (length, block, total) = (number(4)?, number(8)?, number(12)?);
-        let bytes = bytes
-            .get(..total)
-            .ok_or_else(|| damaged(format!("{} bytes are there of {total}", bytes.len())))?;
+        let bytes =
+            bytes.get(..total).ok_or_else(|| damaged(format!("it has {} bytes of {total}", bytes.len())))?;
         // 3 to 5 are blosc 2's numbers, which it also gives to frames that blosc 1 would understand.
         if !(1..=5).contains(&version) {
-            return Err(damaged(format!("there is no format {version}")));
+            return Err(damaged(format!("unknown format version {version}")));
         }
         let shuffle = match (flags & FLAG_SHUFFLE != 0, flags & FLAG_BIT_SHUFFLE != 0) {
             (true, _) if typesize > 1 => BloscShuffle::Bytes,
@@ -71,7 +70,7 @@ impl<'a> BloscFrame<'a> {
         let typesize = usize::from(typesize);
         let plain = if flags & FLAG_PLAIN != 0 {
             let data = bytes.get(HEADER..).and_then(|d| d.get(..length));
-            Some(data.ok_or_else(|| damaged("the data are cut off"))?)
+            Some(data.ok_or_else(|| damaged("the data are truncated"))?)
         } else if length == 0 {
             Some(&[][..])
         } else {
@@ -83,7 +82,7 @@ impl<'a> BloscFrame<'a> {
             }
             let table = length.div_ceil(block).checked_mul(4).and_then(|n| n.checked_add(HEADER));
             if table.is_none_or(|end| end > bytes.len()) {
-                return Err(damaged("the table of blocks is cut off"));
+                return Err(damaged("the table of blocks is truncated"));
             }
         }
         let split = flags & FLAG_WHOLE == 0 && splits(typesize, block);

@@ -1,8 +1,8 @@
-//! The steps of shuffling, in wide registers: SSE2, which every x86-64 has, and AVX2 where the machine has it.
+//! SIMD byte and bit shuffling: SSE2, which every x86-64 has, and AVX2 if available.
 //!
-//! Unsafe are only moves between memory and registers, each of an array of exactly a register's size, and calling
-//! what needs AVX2 after asking whether it is there. On other machines these functions do nothing and say so by
-//! returning 0, and plain loops, which the compiler makes wide by itself, do the work.
+//! Unsafe code is limited to moves between memory and registers, each of an array of exactly a register's size, and to
+//! calling AVX2 functions after detecting it. On other machines these functions do nothing and return 0, and plain
+//! loops, which the compiler vectorizes, do the work.
 #![allow(unsafe_code)]
 
 /// Interleaves `N` rows of equal length, `planes`, into `out`: first bytes of all, second bytes of all, and so on.

@@ -59,7 +59,7 @@ impl FrameFormat {
             2 => Self::Snappy,
             3 => Self::Zlib,
             4 => Self::Zstd,
-            _ => return Err(unsupported!("blosc's compressor {code}")),
+            _ => return Err(unsupported!("unknown compressor {code} of blosc")),
         })
     }
 }
@@ -193,7 +193,7 @@ impl BytesToBytes for Blosc {
 
     fn encode(&self, bytes: &[u8]) -> Result<Vec<u8>> {
         let number = |n: usize| i32::try_from(n).map(i32::to_le_bytes);
-        let too_long = |_| Error::unsupported("blosc holds less than 2 GiB");
+        let too_long = |_| Error::unsupported("blosc is limited to 2 GiB");
         let typesize = usize::from(self.typesize);
         let block = self.block(bytes.len());
         let split = self.cname != Cname::Zstd && frame::splits(typesize, block);

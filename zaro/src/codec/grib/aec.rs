@@ -31,10 +31,10 @@ impl AecSettings {
         let read = || Some((u8_at(packing, 21)?, u8_at(packing, 22)?, u16_at(packing, 23)?));
         let (flags, block, interval) = read().ok_or_else(short)?;
         if flags & 1 != 0 {
-            return Err(Error::unsupported("GRIB packing 5.42 of signed numbers"));
+            return Err(Error::unsupported("GRIB packing 5.42 of signed numbers is not supported"));
         }
         if block == 0 || interval == 0 || !(1..=32).contains(&bits) {
-            return Err(Error::invalid("the settings of GRIB packing 5.42 make no sense"));
+            return Err(Error::invalid("the settings of GRIB packing 5.42 are invalid"));
         }
         Ok(Self {
             bits,

@@ -28,7 +28,7 @@ impl Groups {
         let octet = |at: usize| u8_at(packing, at).ok_or_else(short);
         let kinds = match octet(22)? {
             n @ 0..=2 => u64::from(n),
-            n => return Err(unsupported!("GRIB missing value management {n}")),
+            n => return Err(unsupported!("GRIB missing value management {n} is not supported")),
         };
         Ok(Self {
             count: count_at(packing, 31)?,
@@ -142,7 +142,7 @@ impl DifferenceOrder {
         let order = match order {
             1 => Self::First { first, least: signed(value()?.unsigned_abs(), bits) },
             2 => Self::Second { first, second: value()?, least: signed(value()?.unsigned_abs(), bits) },
-            n => return Err(unsupported!("GRIB spatial differences of order {n}")),
+            n => return Err(unsupported!("GRIB spatial differences of order {n} are not supported")),
         };
         Ok((order, rest))
     }

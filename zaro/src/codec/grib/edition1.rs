@@ -1,4 +1,4 @@
-//! Messages of edition 1: grids in simple packing.
+//! Decodes GRIB edition 1 messages: grids in simple packing.
 //!
 //! `GRIB`, a length of three bytes and the edition; then sections that begin with their length, of which the first
 //! says whether there is a grid and a bitmap; then `7777`. Numbers are as in edition 2, but for the reference value,
@@ -10,7 +10,7 @@ use crate::error::{Error, Result, invalid};
 use crate::num;
 
 fn cut() -> Error {
-    Error::invalid("the GRIB message is cut off")
+    Error::invalid("the GRIB message is truncated")
 }
 
 fn u24_at(section: &[u8], from: usize) -> Option<u32> {
@@ -36,7 +36,9 @@ fn ibm(bytes: [u8; 4]) -> f64 {
 /// The number of points of a grid, by its rows and columns.
 fn points(grid: &[u8]) -> Result<usize> {
     match u16_at(grid, 6).zip(u16_at(grid, 8)).ok_or_else(cut)? {
-        (u16::MAX, _) | (_, u16::MAX) => Err(Error::unsupported("GRIB 1 grids whose rows differ in length")),
+        (u16::MAX, _) | (_, u16::MAX) => {
+            Err(Error::unsupported("GRIB 1 grids with rows of different lengths are not supported"))
+        }
         (columns, rows) => Ok(usize::from(columns).saturating_mul(rows.into())),
     }
 }
@@ -49,11 +51,13 @@ pub(super) fn values(message: &[u8], n: usize, missing: f64) -> Result<Vec<f64>>
     let product = section(&mut rest)?;
     let (flags, decimal) = u8_at(product, 7).zip(i16_at(product, 26)).ok_or_else(cut)?;
     if flags & 0x80 == 0 {
-        return Err(Error::unsupported("GRIB 1 messages without a description of their grid"));
+        return Err(Error::unsupported(
+            "GRIB 1 messages without a description of their grid are not supported",
+        ));
     }
     let grid = section(&mut rest)?;
     if u8_at(grid, 5).is_some_and(|kind| matches!(kind, 50 | 60 | 70 | 80)) {
-        return Err(Error::unsupported("spectral data in GRIB 1"));
+        return Err(Error::unsupported("spectral data in GRIB 1 are not supported"));
     }
     if points(grid)? != n {
         return Err(invalid!("the GRIB message has {} points where {n} were expected", points(grid)?));
@@ -64,13 +68,15 @@ pub(super) fn values(message: &[u8], n: usize, missing: f64) -> Result<Vec<f64>>
         Some(b) if u16_at(b, 4) == Some(0) => {
             Some(b.get(6..).filter(|b| b.len() >= n.div_ceil(8)).ok_or_else(cut)?)
         }
-        Some(_) => return Err(Error::unsupported("a bitmap of the originating centre")),
+        Some(_) => return Err(Error::unsupported("a bitmap of the originating centre is not supported")),
     };
     let data = section(&mut rest)?;
     let read = || Some((u8_at(data, 3)?, i16_at(data, 4)?, ibm(octets(data, 6)?), u8_at(data, 10)?));
     let (flags, binary, reference, bits) = read().ok_or_else(cut)?;
     if flags & 0xd0 != 0 {
-        return Err(Error::unsupported("GRIB 1 packings other than simple packing of a grid"));
+        return Err(Error::unsupported(
+            "GRIB 1 packings other than simple packing of a grid are not supported",
+        ));
     }
     let scale = PackScale::new(reference, binary, decimal, bits.into());
     let numbers = data.get(11..).unwrap_or_default();

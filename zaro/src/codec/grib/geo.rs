@@ -1,4 +1,4 @@
-//! Where the points of a grid are: section 3.
+//! Latitudes and longitudes of the points of a GRIB grid (section 3).
 //!
 //! | template | grid |
 //! |---|---|
@@ -46,7 +46,7 @@ pub(super) fn scanning(field: &GribField<'_>) -> Result<u8> {
 }
 
 fn unknown(template: u16) -> Error {
-    unsupported!("the places of points of GRIB grid 3.{template}")
+    unsupported!("coordinates of GRIB grid 3.{template} are not supported")
 }
 
 /// A coordinate of all points in their order; or, of a grid of latitudes and longitudes, of one row or column, if
@@ -63,12 +63,15 @@ pub(super) fn places(field: &GribField<'_>, axis: GeoAxis, n: usize) -> Result<V
     }
     if on_map {
         if grid.scanning & 0xf0 != 0x40 {
-            return Err(unsupported!("places on a map in scanning mode {:#x}", grid.scanning));
+            return Err(unsupported!(
+                "coordinates on a map in scanning mode {:#x} are not supported",
+                grid.scanning
+            ));
         }
         return project::places(&grid.map()?, grid.counts, axis);
     }
     if grid.scanning & 0x10 != 0 {
-        return Err(Error::unsupported("the places of points in rows of changing direction"));
+        return Err(Error::unsupported("coordinates in rows of changing direction are not supported"));
     }
     if n != all {
         return if axis == GeoAxis::Latitude { grid.latitudes() } else { grid.longitudes() };
@@ -115,7 +118,7 @@ impl<'a> GribGrid<'a> {
 
     fn count(&self, at: usize) -> Result<usize> {
         match u32_at(self.section, at).ok_or_else(short)? {
-            0 | u32::MAX => Err(Error::unsupported("grids whose rows differ in length")),
+            0 | u32::MAX => Err(Error::unsupported("grids whose rows differ in length are not supported")),
             n => num::usize_of(n.into()),
         }
     }
@@ -132,7 +135,7 @@ impl<'a> GribGrid<'a> {
     fn plain_angles(&self) -> Result<()> {
         match u32_at(self.section, 38).ok_or_else(short)? {
             0 | u32::MAX => Ok(()),
-            _ => Err(Error::unsupported("a GRIB grid with a unit of angles of its own")),
+            _ => Err(Error::unsupported("a GRIB grid with its own unit of angles is not supported")),
         }
     }
 
@@ -141,7 +144,7 @@ impl<'a> GribGrid<'a> {
         let (first, last) = (self.angle(46)?, self.angle(55)?);
         let up = self.scanning & 0x40 != 0;
         if if up { first > last } else { last > first } {
-            return Err(Error::invalid("the latitudes of the grid go the other way than its scanning mode"));
+            return Err(Error::invalid("the latitudes of the grid contradict its scanning mode"));
         }
         let [_, rows] = self.counts;
         let step = match u32_at(self.section, 67).ok_or_else(short)? {

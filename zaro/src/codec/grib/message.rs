@@ -1,8 +1,8 @@
-//! The sections of a GRIB2 message.
+//! Parses the sections of a GRIB2 message.
 //!
 //! A message is `GRIB`, its edition and length, then sections that each begin with their own length and number, then
 //! `7777`. Sections 3 to 7 make a field: grid, product, packing, bitmap, data. A message may go on with more fields,
-//! by a section 2, 3 or 4; like eccodes, we read the first.
+//! by a section 2, 3 or 4; like eccodes, only the first is read.
 
 use super::bits::{octets, u8_at, u16_at, u32_at};
 use crate::error::{Error, Result, invalid, unsupported};
@@ -26,13 +26,13 @@ pub(super) struct GribField<'a> {
 }
 
 fn cut() -> Error {
-    Error::invalid("the GRIB message is cut off")
+    Error::invalid("the GRIB message is truncated")
 }
 
 /// The edition of a message, which begins with `GRIB`.
 pub(super) fn edition(message: &[u8]) -> Result<u8> {
     if !message.starts_with(b"GRIB") {
-        return Err(Error::invalid("this is no GRIB message: it does not begin with \"GRIB\""));
+        return Err(Error::invalid("not a GRIB message: it does not begin with \"GRIB\""));
     }
     u8_at(message, 7).ok_or_else(cut)
 }
@@ -66,7 +66,7 @@ pub(super) fn parse(message: &[u8]) -> Result<GribField<'_>> {
                     data,
                 );
             }
-            n => return Err(invalid!("the GRIB message has a section {n}")),
+            n => return Err(invalid!("the GRIB message has an unexpected section {n}")),
         }
     }
 }
@@ -77,8 +77,8 @@ fn field<'a>(grid: &'a [u8], packing: &'a [u8], bitmap: &'a [u8], data: &'a [u8]
     let bitmap = match u8_at(bitmap, 5).ok_or_else(cut)? {
         255 => None,
         0 => Some(bitmap.get(6..).filter(|b| b.len() >= points.div_ceil(8)).ok_or_else(cut)?),
-        254 => return Err(Error::invalid("the bitmap is that of an earlier field, and there is none")),
-        n => return Err(unsupported!("bitmap {n} of the originating centre")),
+        254 => return Err(Error::invalid("the bitmap refers to an earlier field, but there is none")),
+        n => return Err(unsupported!("bitmap {n} of the originating centre is not supported")),
     };
     Ok(GribField { grid, packing, bitmap, data, points, values })
 }

@@ -1,4 +1,4 @@
-//! `grib`: a whole GRIB message is a chunk.
+//! `grib`: decodes chunks that are whole GRIB messages.
 //!
 //! V2: `{"id": "grib", "var": "t2m", "dtype": "float64"}`, as kerchunk writes it: the values of the message's grid in
 //! the order of the message, missing ones as NaN; for the variables `latitude` and `longitude`, where the points are.
@@ -70,7 +70,7 @@ pub(super) fn from_config(request: &CodecRequest<'_>, config: &Config<'_>) -> Re
     }
     for setting in ["adjust_longitude_range", "north_up"] {
         if config.bool(setting)? == Some(true) {
-            return Err(unsupported!("{setting:?} changes the order of the points"));
+            return Err(unsupported!("{setting:?} changes the order of the points and is not supported"));
         }
     }
     if let Some(dtype) = config.get("dtype") {
@@ -92,11 +92,11 @@ impl Grib {
         let field = match (message::edition(message)?, self.part) {
             (2, _) => message::parse(message)?,
             (1, MessagePart::Values(missing)) => return edition1::values(message, n, missing),
-            (1, _) => return Err(Error::unsupported("the places of points of GRIB 1")),
-            (edition, _) => return Err(unsupported!("GRIB edition {edition}")),
+            (1, _) => return Err(Error::unsupported("coordinates of GRIB 1 are not supported")),
+            (edition, _) => return Err(unsupported!("GRIB edition {edition} is not supported")),
         };
         if self.plain_order && geo::scanning(&field)? & 0x30 != 0 {
-            return Err(Error::unsupported("points that are not in rows of one direction"));
+            return Err(Error::unsupported("points that are not in rows of one direction are not supported"));
         }
         match self.part {
             MessagePart::Values(missing) => values(&field, n, missing),
@@ -158,11 +158,13 @@ impl BytesToBytes for Grib {
 
     fn decode(&self, bytes: &[u8], size: OutputSize) -> Result<Vec<u8>> {
         let OutputSize::Exact(length) = size else {
-            return Err(Error::unsupported("a GRIB message below another codec of unknown size"));
+            return Err(Error::unsupported(
+                "a GRIB message below another codec of unknown size is not supported",
+            ));
         };
         let width = self.data_type.size().max(1);
         if !length.is_multiple_of(width) {
-            return Err(invalid!("{length} bytes are no multiple of the {width} of {}", self.data_type));
+            return Err(invalid!("{length} bytes are not a multiple of the {width} of {}", self.data_type));
         }
         super::output::justified(length, bytes.len(), EXPANSION)?;
         self.elements(bytes, length / width)

@@ -1,4 +1,4 @@
-//! The values of section 7, by the template of section 5.
+//! Unpacks the values of a GRIB message: section 7, by the template of section 5.
 //!
 //! | template | packing | where |
 //! |---|---|---|
@@ -64,7 +64,7 @@ pub(super) fn short() -> Error {
 
 /// The data end too early.
 pub(super) fn cut() -> Error {
-    Error::invalid("the data of the GRIB message are cut off")
+    Error::invalid("the data of the GRIB message are truncated")
 }
 
 /// `base` to the power of `n`, by one multiplication or division after another: what eccodes does, and not always what
@@ -98,9 +98,9 @@ pub(super) fn unpack(field: &GribField<'_>, missing: f64) -> Result<Vec<f64>> {
         200 => return run_length(packing, data, n, missing),
         0 | 2 | 3 | 40 | 41 | 42 => {}
         50 | 51 | 53 => {
-            return Err(unsupported!("GRIB packing 5.{template}, of spectral data"));
+            return Err(unsupported!("GRIB packing 5.{template}, of spectral data, is not supported"));
         }
-        _ => return Err(unsupported!("GRIB packing 5.{template}")),
+        _ => return Err(unsupported!("GRIB packing 5.{template} is not supported")),
     }
     let scale = PackScale::parse(packing)?;
     // Groups have widths of their own.
@@ -132,7 +132,7 @@ pub(super) fn unpack(field: &GribField<'_>, missing: f64) -> Result<Vec<f64>> {
 pub(super) fn simple(data: &[u8], n: usize, scale: PackScale) -> Result<Vec<f64>> {
     let width = num::usize_of(scale.bits.into())?;
     if width > 64 {
-        return Err(invalid!("values of {width} bits"));
+        return Err(invalid!("invalid width of values: {width} bits"));
     }
     let mut bits = Bits::new(data);
     if bits.left() / width < n {
@@ -146,7 +146,7 @@ fn ieee(packing: &[u8], data: &[u8], n: usize) -> Result<Vec<f64>> {
     Ok(match u8_at(packing, 11).ok_or_else(short)? {
         1 => whole(4)?.as_chunks().0.iter().map(|c| f64::from(f32::from_be_bytes(*c))).collect(),
         2 => whole(8)?.as_chunks().0.iter().map(|c| f64::from_be_bytes(*c)).collect(),
-        p => return Err(unsupported!("GRIB packing 5.4 of precision {p}")),
+        p => return Err(unsupported!("GRIB packing 5.4 of precision {p} is not supported")),
     })
 }
 

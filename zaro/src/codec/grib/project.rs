@@ -1,4 +1,4 @@
-//! Points at equal steps on a map, and where on earth they are.
+//! Map projections of GRIB grids: from points at equal steps on a map to latitudes and longitudes.
 //!
 //! The projections are those of Snyder, "Map Projections: A Working Manual" (1987); the numbers in brackets are of its
 //! equations.
@@ -39,7 +39,7 @@ impl Earth {
             7 => Self::Oblate(scaled(20)?, scaled(25)?),
             8 => Self::Sphere(6_371_200.0),
             9 => Self::Oblate(6_377_563.396, 6_356_256.909),
-            n => return Some(Err(unsupported!("shape {n} of the earth"))),
+            n => return Some(Err(unsupported!("shape {n} of the earth is not supported"))),
         };
         let fits = match earth {
             Self::Sphere(r) => r > 0.0,
@@ -108,7 +108,9 @@ pub(super) fn places(map: &GeoMap, [columns, rows]: [usize; 2], axis: GeoAxis) -
             }
         }
         (MapProjection::Stereographic, Earth::Oblate(..)) => {
-            return Err(Error::unsupported("places on a polar stereographic map of an oblate earth"));
+            return Err(Error::unsupported(
+                "coordinates on a polar stereographic map of an oblate earth are not supported",
+            ));
         }
         (MapProjection::Lambert, Earth::Sphere(radius)) => {
             let map = RoundLambert::new(map, radius)?;
@@ -179,7 +181,7 @@ fn latitude_of(eccentricity: f64, t: f64) -> Result<f64> {
             return Ok(latitude);
         }
     }
-    Err(Error::invalid("the map of the GRIB message leads nowhere"))
+    Err(Error::invalid("the projection of the GRIB message gives no valid coordinates"))
 }
 
 /// A plane that touches or cuts the sphere around a pole.
@@ -224,7 +226,11 @@ impl Stereographic {
 
 /// How quickly meridians meet on a cone, which must not be a cylinder.
 fn cone(n: f64) -> Result<f64> {
-    if n.is_finite() && n != 0.0 { Ok(n) } else { Err(Error::invalid("the cone of the Lambert map is none")) }
+    if n.is_finite() && n != 0.0 {
+        Ok(n)
+    } else {
+        Err(Error::invalid("the Lambert projection has no valid cone"))
+    }
 }
 
 /// A cone that touches or cuts a sphere.

@@ -1,7 +1,7 @@
-//! The manifests of all Zarrs of a bucket.
+//! Creates the manifests of all Zarrs in a bucket.
 //!
-//! Each Zarr is a job of its own: listed, made, stored. A manifest that is there stays, so doing it all again changes
-//! nothing; a journal spares the listings of those that are done.
+//! Each Zarr is a separate job: listed, created, stored. Existing manifests are kept, so a rerun changes nothing; a
+//! journal saves the listings of those that are done.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -20,33 +20,33 @@ use crate::num::u64_of;
 use crate::store::object::bucket::Bucket;
 use crate::task::{Task, Unit};
 
-/// What was done about one Zarr.
+/// The outcome for one Zarr.
 #[derive(Debug)]
 pub struct Done {
-    /// Its name.
+    /// Its id.
     pub id: String,
-    /// Its checksum and what became of the manifest (`new`, `kept`, `replaced`, `journal`), or why there is none.
+    /// Its checksum and the outcome (`new`, `kept`, `replaced`, `journal`), or the error.
     pub result: Result<(Digest, &'static str)>,
 }
 
-/// How to go about it.
+/// Options of a backfill.
 #[derive(Debug, Clone, Default)]
 pub struct Backfill {
-    /// How each manifest is made.
+    /// How each manifest is created.
     pub create: CreateOptions,
-    /// How many Zarrs at once.
+    /// Zarrs processed concurrently.
     pub at_once: usize,
-    /// Whether manifests are put with the tag of embargoed ones; without it, those of Zarrs that have it.
+    /// Whether manifests get the embargo tag; with `None`, those of Zarrs that have it.
     pub embargoed: Option<bool>,
-    /// How that is found out.
+    /// How the embargo tag is detected.
     pub embargo_check: EmbargoCheck,
 }
 
-/// So many Zarrs that fail in a row mean that the rest would.
+/// Abort after this many failures in a row.
 const HOPELESS: u32 = 50;
 
-/// Which Zarrs are done: a file with a line for each, written when its manifest is there, after one that says of which
-/// bucket.
+/// Records which Zarrs are done: a file whose first line names the bucket, then one line per Zarr, written once its
+/// manifest is stored.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
@@ -54,15 +54,14 @@ pub struct Journal {
     done: HashMap<String, Digest>,
 }
 
-/// What the first line of a journal begins with.
+/// Start of the first line of a journal.
 const HEAD: &str = "zaro-backfill 1 ";
 
 impl Journal {
-    /// Opens or begins the journal of a backfill of `path` in the bucket. A line that was cut off by a crash is passed
-    /// over.
+    /// Opens or creates the journal of a backfill of `path` in the bucket. A line truncated by a crash is ignored.
     ///
     /// # Errors
-    /// `Usage` for a journal of another bucket, or of another place in it, and for a file that is none.
+    /// `Usage` for a journal of another bucket or prefix, and for a file that is not a journal.
     pub fn open(path: &Path, bucket: &Bucket, place: &str) -> Result<Self> {
         let named = |e: std::io::Error| Error::from(e).with_store(path.display());
         let refused = |what: String| Err(Error::usage(what).with_store(path.display()));
@@ -78,12 +77,13 @@ impl Journal {
                 match first.strip_prefix(HEAD) {
                     _ if first == head => {}
                     Some(other) => {
-                        return refused(format!("the journal is of {other}; each bucket has one of its own"));
+                        return refused(format!(
+                            "the journal belongs to {other}; use another file for this bucket"
+                        ));
                     }
                     None => {
                         return refused(
-                            "the file is no journal that says of which bucket it is, and was left alone"
-                                .into(),
+                            "the file exists and is not a backfill journal; it was left unchanged".into(),
                         );
                     }
                 }
@@ -125,8 +125,8 @@ fn folder_of(path: &str) -> String {
     }
 }
 
-/// Makes the manifests of all Zarrs below `…zarr/` at `path` of the bucket, in no order in particular. `see` is
-/// told of each that is over; one that fails does not stop the others.
+/// Creates the manifests of all Zarrs below `…zarr/` at `path` of the bucket, in no particular order. `see` is
+/// called for each that is finished; one that fails does not stop the others.
 pub async fn backfill(
     bucket: &Arc<Bucket>,
     path: &str,
@@ -142,7 +142,7 @@ pub async fn backfill(
         _ => bucket.folders_ever(&folder).await?,
     };
     if ids.is_empty() {
-        return Err(Error::not_found(format!("there is nothing below {folder}")).with_store(bucket));
+        return Err(Error::not_found(format!("no objects found below {folder}")).with_store(bucket));
     }
     let meter = task.meter(Unit::Zarrs, u64_of(ids.len()));
     let one = |id: String| {
@@ -170,7 +170,7 @@ pub async fn backfill(
         };
         see(done)?;
         if failed >= HOPELESS {
-            return Err(Error::io(format!("{failed} Zarrs in a row failed; the others were not tried"))
+            return Err(Error::io(format!("{failed} Zarrs in a row failed; stopped before the rest"))
                 .with_store(bucket));
         }
     }

@@ -1,8 +1,8 @@
-//! A listing to a manifest, and a manifest to its place.
+//! Creates a manifest from a listing, and stores it in the bucket.
 //!
-//! Entries go to the document as they are listed, so memory does not grow with their number. A server that lists out
-//! of order costs that: its keys are collected and sorted. A listing is no snapshot; the Zarr is listed until two
-//! listings in a row are the same.
+//! Entries are streamed to the document as they are listed, so memory does not grow with their number, unless the
+//! server lists out of order: then its keys are collected and sorted. A listing is not a snapshot; the Zarr is listed
+//! until two listings in a row agree.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -34,26 +34,26 @@ pub enum Source {
     /// A listing of versions.
     #[default]
     Versions,
-    /// A listing of what is there now, which does not name versions: for buckets that keep none.
+    /// A listing of current objects, without versions: for buckets without versioning.
     Objects,
-    /// A listing that S3 wrote to a file.
+    /// An S3 Inventory.
     Inventory(Inventory),
 }
 
-/// How a manifest is made.
+/// Options for creating a manifest.
 #[derive(Debug, Clone, Default, derive_setters::Setters)]
 #[setters(prefix = "with_")]
 #[non_exhaustive]
 pub struct CreateOptions {
-    /// What is listed.
+    /// Where the listing comes from.
     pub source: Source,
-    /// How the document looks.
+    /// Format of the document.
     pub write: ManifestOptions,
-    /// How often the Zarr is listed at most until it holds still; 1 takes the first listing as it is.
+    /// Maximum listings until two in a row agree; 1 takes the first as it is.
     pub listings: u32,
 }
 
-/// A manifest that was made of a listing.
+/// A manifest created from a listing.
 #[derive(Debug)]
 pub struct Created {
     /// The document.
@@ -62,25 +62,25 @@ pub struct Created {
     pub listings: u32,
 }
 
-/// How a manifest is put into the bucket.
+/// Options for storing a manifest in the bucket.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, derive_setters::Setters)]
 #[setters(prefix = "with_")]
 #[non_exhaustive]
 pub struct PublishOptions {
-    /// With the tag of embargoed ones from its first byte.
+    /// Put it with the embargo tag.
     pub embargoed: bool,
-    /// Also in place of what is no manifest of this state.
+    /// Replace an object that is not a manifest of this version.
     pub replace: bool,
 }
 
-/// What one listing came to.
+/// The result of one listing.
 struct Scan {
     document: Finished,
-    /// Differs if anything that was listed does.
+    /// Fingerprint of everything that was listed.
     print: u64,
 }
 
-/// Makes the manifest of a Zarr as it is now.
+/// Creates the manifest of a Zarr as it is now.
 ///
 /// # Errors
 /// `Io` if the Zarr changes during every listing; `Invalid` for keys that no manifest can hold, by name.
@@ -90,20 +90,20 @@ pub async fn create(zarr: &BucketZarr, options: &CreateOptions) -> Result<Create
         all.retain(|version| version.latest);
         if all.is_empty() {
             // It may have been put after the inventory was made.
-            return Err(Error::not_found("the inventory does not hold this Zarr").with_store(zarr));
+            return Err(Error::not_found("the inventory does not contain this Zarr").with_store(zarr));
         }
         let document = document(zarr, all, fields(&options.source), options.write)?;
         return Ok(Created { document, listings: 1 });
     }
     let list = || async {
         let scan = scan(zarr, &options.source, options.write, None).await?;
-        scan.ok_or_else(|| Error::io("the listing came to nothing").with_store(zarr))
+        scan.ok_or_else(|| Error::io("the listing returned nothing").with_store(zarr))
     };
     let mut before = list().await?;
     let crate::manifest::Statistics { entries, last_modified, .. } = &before.document.statistics;
     if *entries == Some(0) && last_modified.is_none() {
         // An empty Zarr has a manifest; what never was, such as a slip of the pen, has none.
-        return Err(Error::not_found("there is no such Zarr, and never was").with_store(zarr));
+        return Err(Error::not_found("there is no such Zarr, current or past").with_store(zarr));
     }
     let mut listings = 1;
     while listings < options.listings {
@@ -116,7 +116,7 @@ pub async fn create(zarr: &BucketZarr, options: &CreateOptions) -> Result<Create
     }
     if options.listings > 1 {
         return Err(Error::io(format!(
-            "the Zarr changed during each of {listings} listings; try again when nobody writes to it"
+            "the Zarr changed during each of {listings} listings; retry when nothing writes to it"
         ))
         .with_store(zarr));
     }
@@ -137,7 +137,7 @@ fn pages(zarr: &BucketZarr, source: &Source) -> Pages {
     }
 }
 
-/// Lists the Zarr and takes what is there now, or what was there at a moment.
+/// Lists the Zarr and takes the current objects, or those at a point in time.
 async fn scan(
     zarr: &BucketZarr,
     source: &Source,
@@ -174,7 +174,7 @@ async fn scan(
     Ok(Some(Scan { document, print: print.finish() }))
 }
 
-/// Whether a version can be what is wanted: what is there now, or was at a moment.
+/// Whether a version is a candidate: current, or not newer than `at`.
 fn is_meant(version: &ObjectVersion, at: Option<Time>) -> bool {
     match at {
         None => version.latest,
@@ -182,7 +182,7 @@ fn is_meant(version: &ObjectVersion, at: Option<Time>) -> bool {
     }
 }
 
-/// What tells one listing from another.
+/// Adds a version to the fingerprint of a listing.
 fn note(version: &ObjectVersion, print: &mut DefaultHasher) {
     (&version.key, &version.version, version.latest, version.deleted).hash(print);
     (&version.etag, version.size, version.modified).hash(print);
@@ -233,8 +233,11 @@ fn push(
     mut take: impl FnMut(&str, &EntryRef<'_>) -> Result<()>,
 ) -> Result<()> {
     let Some(path) = zarr.path_of(version) else {
-        return Err(Error::io(format!("the server listed {:?}, which was not asked for", version.key))
-            .with_store(zarr));
+        return Err(Error::io(format!(
+            "the server listed {:?}, which is outside the requested prefix",
+            version.key
+        ))
+        .with_store(zarr));
     };
     if version.etag.is_empty() {
         return Err(Error::invalid("the object has no ETag").with_key(&version.key).with_store(zarr));
@@ -248,7 +251,7 @@ fn push(
     take(path, &entry).map_err(|e| e.with_key(&version.key).with_store(zarr))
 }
 
-/// The manifest of the Zarr as it is now, in memory: to compare with.
+/// The manifest of the Zarr as it is now, in memory, for comparisons.
 pub async fn current(zarr: &BucketZarr, source: &Source) -> Result<Manifest> {
     let fields = fields(source);
     let mut all: Vec<ObjectVersion> = Vec::new();
@@ -271,8 +274,8 @@ pub async fn current(zarr: &BucketZarr, source: &Source) -> Result<Manifest> {
     builder.finish().map_err(|e| e.with_store(zarr))
 }
 
-/// The checksum of the Zarr as it is now, by a plain listing. Keys are read as the reference implementation reads them,
-/// so there is one also where no manifest can be made.
+/// The checksum of the Zarr as it is now, by a plain listing. Keys are read as by the reference implementation, so
+/// there is a checksum even if no manifest can be created.
 pub async fn checksum(zarr: &BucketZarr) -> Result<Digest> {
     let mut pages = zarr.bucket().objects(zarr.prefix());
     let (mut tree, mut last) = (TreeHasher::new(), String::new());
@@ -293,7 +296,7 @@ pub async fn checksum(zarr: &BucketZarr) -> Result<Digest> {
 fn as_path<'a>(zarr: &BucketZarr, object: &'a ObjectVersion) -> Result<Cow<'a, str>> {
     let path = zarr.path_of(object).and_then(key_as_path);
     path.ok_or_else(|| {
-        Error::invalid("the key is no path below the Zarr").with_key(&object.key).with_store(zarr)
+        Error::invalid("the key is not a path below the Zarr").with_key(&object.key).with_store(zarr)
     })
 }
 
@@ -303,15 +306,15 @@ async fn checksum_unsorted(zarr: &BucketZarr) -> Result<Digest> {
     checksum_of(all.iter().map(entry).collect::<Result<_>>()?)
 }
 
-/// The document of the Zarr as it was at a moment; `None` if nothing had happened to it yet.
+/// The document of the Zarr at a point in time; `None` if it did not exist yet.
 pub async fn document_at(zarr: &BucketZarr, at: Time, write: ManifestOptions) -> Result<Option<Finished>> {
     Ok(scan(zarr, &Source::Versions, write, Some(at)).await?.map(|scan| scan.document))
 }
 
 impl BucketZarr {
-    /// Puts a document where the manifests of this Zarr are. One that is there with the same checksum stays, unless
-    /// objects it names are gone or it names no versions though `document` does. What is no manifest of this very state
-    /// stays too, and is an error, unless it is to be replaced.
+    /// Stores a document in this Zarr's manifest folder. An existing one with the same checksum is kept, unless objects
+    /// it lists are gone or it has no versions though `document` does. Anything else in its place is an error, unless
+    /// it is to be replaced.
     pub async fn store(&self, document: Finished, options: PublishOptions) -> Result<Stored> {
         let PublishOptions { embargoed, replace } = options;
         let (checksum, versions) = (document.checksum, document.fields.version);
@@ -348,17 +351,17 @@ impl BucketZarr {
                 return Ok(Stored::Kept);
             }
             if !self.bucket.put_file(&key, file, md5, tags, false).await?.is_done() {
-                return Err(Error::io("the server refused a put that had no condition").with_key(&key));
+                return Err(Error::io("the server rejected an unconditional put").with_key(&key));
             }
             return Ok(Stored::Replaced);
         }
     }
 }
 
-/// The manifest in `text`, which must be of the state with this checksum: its entries must give it.
+/// Parses the manifest in `text`, whose entries must give this checksum.
 fn same_state(text: &[u8], checksum: &Digest) -> Result<Manifest> {
     let other = || {
-        Error::conflict("something else is in the place of the manifest, and was left alone")
+        Error::conflict("something else exists in the place of the manifest; it was left unchanged")
             .with_hint("replace", "replaces it")
     };
     match parse(text) {
@@ -389,7 +392,7 @@ impl Write for Hashed {
     }
 }
 
-/// The checksum a document's name states.
+/// The checksum in the name of a document.
 #[must_use]
 pub(super) fn named(key: &str) -> Option<Digest> {
     key.rsplit('/').next()?.strip_suffix(".json")?.parse().ok()

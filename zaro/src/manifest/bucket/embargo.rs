@@ -1,7 +1,7 @@
-//! Embargo: objects that carry a tag are shown to few, as the bucket's policy says.
+//! Embargo: objects with a tag that the bucket's policy hides from the public.
 //!
-//! Manifests of an embargoed Zarr are put with the tag. When the embargo ends, the tag goes from every version of every
-//! manifest, and of every object, since an old manifest names old versions.
+//! Manifests of an embargoed Zarr are put with the tag. When the embargo ends, the tag is removed from every version of
+//! every manifest and object, since old manifests list old versions.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,13 +15,13 @@ use crate::task::{Meter, Task, Unit};
 /// The name of the tag; its value is `true`.
 pub const EMBARGOED: &str = "embargoed";
 
-/// How many tags are asked about at once.
+/// Concurrent tag requests.
 const AT_ONCE: usize = 32;
 
-/// How many objects of a Zarr are asked for their tags where not all are.
+/// Number of objects checked with [`EmbargoCheck::Sample`].
 const SAMPLE: usize = 8;
 
-/// Which objects of a Zarr are asked whether it is under embargo.
+/// Which objects of a Zarr are checked for the embargo tag.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum EmbargoCheck {
     /// Some, spread over the first page of its listing: up to eight requests.
@@ -31,19 +31,19 @@ pub enum EmbargoCheck {
     All,
 }
 
-/// What was done.
+/// Counts of an unembargo.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Unembargoed {
-    /// How many versions of manifests lost the tag.
+    /// Manifest versions whose tag was removed.
     pub manifests: u64,
-    /// How many versions of objects did.
+    /// Object versions whose tag was removed.
     pub objects: u64,
-    /// How many versions were looked at.
+    /// Versions that were checked.
     pub seen: u64,
 }
 
-/// Takes the tag off every version of every object of the Zarr, and then of every manifest: who sees a manifest must
-/// see what it names. Doing it again does what was left undone.
+/// Removes the tag from every version of every object of the Zarr, and then of every manifest: whoever can read a
+/// manifest must be able to read what it lists. A rerun resumes.
 pub async fn unembargo(zarr: &BucketZarr, task: &Task) -> Result<Unembargoed> {
     let meter = &task.meter(Unit::Versions, None::<u64>);
     let objects = task.unless_cancelled(clear(zarr, zarr.prefix(), meter)).await?;
@@ -52,9 +52,9 @@ pub async fn unembargo(zarr: &BucketZarr, task: &Task) -> Result<Unembargoed> {
 }
 
 impl BucketZarr {
-    /// Whether the Zarr is under embargo: whether any object that is asked has the tag, since a manifest tells of all.
+    /// Whether the Zarr is under embargo: whether any checked object has the tag, since a manifest lists them all.
     ///
-    /// A server that knows no tags knows no embargo.
+    /// A server without tagging has no embargo.
     pub async fn is_embargoed(&self, check: EmbargoCheck) -> Result<bool> {
         let mut pages = self.bucket().objects(self.prefix());
         while let Some(mut page) = pages.try_next().await? {
@@ -85,7 +85,7 @@ impl BucketZarr {
             Err(e) if e.kind() == ErrorKind::Unsupported => Ok(false),
             // Those who may not see it are told nothing, least of all that there is no embargo.
             Err(e) => Err(e
-                .within("whether the Zarr is under embargo cannot be told")
+                .within("cannot determine whether the Zarr is under embargo")
                 .with_hint("embargoed", "says it")),
         }
     }

@@ -1,8 +1,8 @@
-//! What no manifest names, and which manifests name what is gone.
+//! Garbage collection: object versions that no manifest lists, and manifests that list deleted ones.
 //!
-//! A report first: which versions of objects nobody could ever ask for, with their sizes. What is there now always stays,
-//! and delete markers do, since without them old versions would come back. Deleting takes such a report, looks
-//! again whether each line of it still holds, and only then deletes.
+//! First a report: object versions that no manifest lists, with their sizes. Current objects are never deleted, nor
+//! are delete markers, since without them old versions would come back. Deletion takes such a report, checks again that
+//! each line of it still holds, and only then deletes.
 
 use std::collections::HashSet;
 use std::io::Write;
@@ -18,24 +18,24 @@ use crate::meta::Json;
 use crate::store::object::versions::ObjectVersion;
 use crate::task::{Task, Unit};
 
-/// How many deletions are under way at once.
+/// Concurrent deletions.
 const AT_ONCE: usize = 16;
 
-/// A version of an object that no manifest names.
+/// An object version that no manifest lists.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GarbageVersion {
-    /// The whole key.
+    /// The full key.
     pub key: String,
-    /// The version's name.
+    /// The version id.
     pub version: String,
     /// How many bytes it has.
     pub size: u64,
 }
 
-/// What could go, and what already did.
+/// Report of what can be deleted, and of what is already gone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Garbage {
-    /// Versions that no manifest names and that are not there now.
+    /// Versions that no manifest lists and that are not current.
     pub versions: Vec<GarbageVersion>,
     /// Their bytes.
     pub size: u64,
@@ -43,16 +43,16 @@ pub struct Garbage {
     pub all: (u64, u64),
     /// How many delete markers there are.
     pub markers: u64,
-    /// Manifests that name versions that are gone, and how many. One that was replaced since does not count.
+    /// Manifests that list versions that are gone, and how many. Replaced manifests do not count.
     pub broken: Vec<(Digest, u64)>,
-    /// Old versions of manifests, with their names, that cannot be read, so that nobody can ask for what they name.
+    /// Old versions of manifests (key and version id) that cannot be read, so that what they list is unknown.
     pub unreadable: Vec<(String, String)>,
-    /// How many manifests were looked at.
+    /// How many manifests were read.
     pub manifests: u64,
 }
 
 impl Garbage {
-    /// Writes what could go, one JSON object per line.
+    /// Writes the deletable versions, one JSON object per line.
     pub fn write_list(&self, out: &mut impl Write) -> Result<()> {
         for g in &self.versions {
             let line =
@@ -62,7 +62,7 @@ impl Garbage {
         Ok(())
     }
 
-    /// Those of a list that may not go, as people name them.
+    /// The items of a list that may not be deleted, for messages.
     #[must_use]
     pub fn not_among(&self, list: &[(String, String)]) -> Vec<String> {
         let found: HashSet<(&str, &str)> =
@@ -71,7 +71,7 @@ impl Garbage {
         list.iter().filter(stays).map(|(key, version)| format!("{key} ({version})")).collect()
     }
 
-    /// As JSON; `deleted` says how many versions went, and their bytes.
+    /// As JSON; `deleted` is the number of deleted versions, and their bytes.
     #[must_use]
     pub fn json(&self, deleted: Option<(u64, u64)>) -> Json {
         let broken = self.broken.iter().map(|(checksum, gone)| {
@@ -100,12 +100,12 @@ pub fn read_list(text: &[u8]) -> Result<Vec<(String, String)>> {
             let field = |name: &str| value.get(name).and_then(Json::as_str).map(str::to_owned);
             field("key")
                 .zip(field("versionId"))
-                .ok_or_else(|| Error::invalid("a line without key and versionId"))
+                .ok_or_else(|| Error::invalid("a line has no key and versionId"))
         })
         .collect()
 }
 
-/// Looks for garbage. `kept` are manifests besides those in the bucket; with `only_these` the bucket's own do not count.
+/// Finds garbage. `kept` are manifests besides those in the bucket; with `only_these` the bucket's own are ignored.
 pub async fn collect(zarr: &BucketZarr, kept: Vec<Manifest>, only_these: bool) -> Result<Garbage> {
     let mut out = Garbage::default();
     // Each with whether it has to hold: one that was replaced keeps what it names, but may name what is gone.
@@ -127,8 +127,8 @@ pub async fn collect(zarr: &BucketZarr, kept: Vec<Manifest>, only_these: bool) -
                 Err(_) if !version.latest => out.unreadable.push((version.key, version.version)),
                 Err(e) => {
                     return Err(e
-                        .within("a manifest that cannot be read, so what it names is unknown; delete it")
-                        .or_hint(Hint::operation("manifest create", "makes it anew").with("replace"))
+                        .within("a manifest cannot be read, so what it lists is unknown; delete it")
+                        .or_hint(Hint::operation("manifest create", "recreates it").with("replace"))
                         .with_key(&version.key)
                         .with_store(zarr.bucket()));
                 }
@@ -140,7 +140,7 @@ pub async fn collect(zarr: &BucketZarr, kept: Vec<Manifest>, only_these: bool) -
     for (checksum, manifest, _) in &manifests {
         if !manifest.fields().version && !manifest.is_empty() {
             return Err(Error::unsupported(format!(
-                "the manifest {checksum} names no versions, so what it means cannot be told from what may go"
+                "the manifest {checksum} has no version ids, so the versions to keep are unknown"
             ))
             .with_store(zarr));
         }
@@ -180,8 +180,8 @@ pub async fn collect(zarr: &BucketZarr, kept: Vec<Manifest>, only_these: bool) -
     Ok(out)
 }
 
-/// Deletes what `list` names and `garbage`, found just now, confirms; says how many versions and bytes went. What is no
-/// garbage any more stays.
+/// Deletes the versions in `list` that `garbage`, found just now, confirms; returns how many, and their bytes. What is
+/// no longer garbage is kept.
 pub async fn delete(
     zarr: &BucketZarr,
     garbage: &Garbage,

@@ -1,8 +1,8 @@
-//! Every state a Zarr ever had.
+//! The history of a Zarr in a versioned bucket: every state it ever had.
 //!
-//! Each put and each deletion makes a new state. They are gone through from the first to the last over one tree, whose
-//! directories know their digests: a change costs the directories above it, not the whole Zarr. Only the tree and the list
-//! of changes are held, however many states there are.
+//! Each put and each deletion makes a new state. They are replayed in order on one tree, whose directories cache their
+//! digests: a change costs the directories above it, not the whole Zarr. Only the tree and the list of changes are held
+//! in memory, however many states there are.
 
 use std::collections::BTreeMap;
 
@@ -20,15 +20,15 @@ use crate::time::Time;
 /// A state of a Zarr.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct State {
-    /// When it came about: the moment of the last change that belongs to it.
+    /// Timestamp of the last change that belongs to it.
     pub since: Time,
-    /// The moment of the next change; `None` for the state that is there now.
+    /// Timestamp of the next change; `None` for the current state.
     pub until: Option<Time>,
     /// Its checksum, with the number of entries and bytes.
     pub checksum: Digest,
-    /// How many objects were put, new or anew, since the state before.
+    /// Objects put (new or overwritten) since the previous state.
     pub put: u64,
-    /// How many were deleted.
+    /// Objects deleted since the previous state.
     pub deleted: u64,
 }
 
@@ -41,7 +41,7 @@ pub struct History {
 #[derive(Debug)]
 struct EntryChange {
     at: Time,
-    /// How late it was listed. Newer versions of a key are listed first, so of two of one moment this is the older.
+    /// Position in the listing. Newer versions of a key are listed first, so this orders versions of one timestamp.
     rank: u64,
     path: Box<str>,
     /// Size and digest; `None` for a deletion.
@@ -108,7 +108,7 @@ impl History {
     }
 }
 
-/// Whether two changes belong to one state.
+/// Whether two changes count as one state.
 fn is_within(a: Time, b: Time, gap: u64) -> bool {
     if a == b {
         return true;
@@ -121,7 +121,7 @@ fn is_within(a: Time, b: Time, gap: u64) -> bool {
 fn change(zarr: &BucketZarr, version: &ObjectVersion, rank: u64) -> Result<EntryChange> {
     let path = zarr.path_of(version).filter(|p| !p.is_empty() && !p.split('/').any(str::is_empty));
     let Some(path) = path else {
-        return Err(Error::invalid("a key with an empty part cannot be a path")
+        return Err(Error::invalid("the key has an empty path component")
             .with_key(&version.key)
             .with_store(zarr));
     };
@@ -129,7 +129,7 @@ fn change(zarr: &BucketZarr, version: &ObjectVersion, rank: u64) -> Result<Entry
     Ok(EntryChange { at: time_of(version), rank, path: path.into(), content })
 }
 
-/// A directory that knows its digest until something in it changes.
+/// A directory with a cached digest, until something in it changes.
 #[derive(Debug, Default)]
 struct HashedDir {
     files: BTreeMap<Box<str>, (u64, Box<str>)>,
@@ -138,7 +138,7 @@ struct HashedDir {
 }
 
 impl HashedDir {
-    /// Puts or takes a file; whether anything changed.
+    /// Sets or removes a file; whether anything changed.
     fn set(&mut self, path: &str, content: Option<(u64, Box<str>)>) -> bool {
         let changed = match (path.split_once('/'), content) {
             (None, Some(content)) => {

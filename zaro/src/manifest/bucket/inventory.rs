@@ -1,7 +1,7 @@
-//! A listing that S3 wrote to files: S3 Inventory, in CSV.
+//! Reads S3 Inventory reports in CSV, as a replacement for a listing.
 //!
-//! What columns there are is said by the inventory's own `manifest.json` (`fileSchema`), which may be given in place of
-//! its files, or by the caller. Keys in it are percent-encoded.
+//! The columns are given by the inventory's own `manifest.json` (`fileSchema`), which may be given in place of its
+//! files, or by the caller. Keys in it are percent-encoded.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -16,15 +16,15 @@ use crate::store::object::versions::ObjectVersion;
 use crate::store::percent_decode;
 use crate::time::Time;
 
-/// No line of a listing is longer: a key has at most 1024 bytes, three times that when encoded.
+/// Maximum length of a line: a key has at most 1024 bytes, three times that when encoded.
 const MAX_LINE: u64 = 1 << 16;
 
-/// Files of a listing, and what their columns are.
+/// The files of an inventory, and their columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inventory {
     files: Vec<InventoryFile>,
     columns: Vec<String>,
-    /// The bucket it is of, where its document says so.
+    /// Its bucket, if its document names it.
     bucket: Option<String>,
 }
 
@@ -32,7 +32,7 @@ pub struct Inventory {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct InventoryFile {
     path: PathBuf,
-    /// The digest of its bytes as they lie there, where the document states it.
+    /// The MD5 of the stored file, if the document states it.
     md5: Option<String>,
 }
 
@@ -51,17 +51,17 @@ impl Inventory {
             let document = Json::parse(&text).map_err(named)?.value;
             let stated = document.get("fileSchema").and_then(Json::as_str);
             let Some(columns) = schema.or(stated) else {
-                return Err(named(Error::invalid("the document has no fileSchema, so it is no inventory")));
+                return Err(named(Error::invalid("not an inventory: the document has no fileSchema")));
             };
             if document.get("fileFormat").and_then(Json::as_str).is_some_and(|f| f != "CSV") {
-                return Err(named(Error::unsupported("only inventories in CSV are read")));
+                return Err(named(Error::unsupported("only CSV inventories are supported")));
             }
             let folder = path.parent().unwrap_or(Path::new("."));
             let keys = document.get("files").and_then(Json::items).unwrap_or_default();
             let mut files = Vec::new();
             for file in keys {
                 let Some(key) = file.get("key").and_then(Json::as_str) else {
-                    return Err(named(Error::invalid("one of the inventory's files has no key")));
+                    return Err(named(Error::invalid("a file of the inventory has no key")));
                 };
                 let md5 = file.get("MD5checksum").and_then(Json::as_str).map(str::to_ascii_lowercase);
                 files.push(InventoryFile { path: find(folder, key).map_err(named)?, md5 });
@@ -71,7 +71,7 @@ impl Inventory {
         } else {
             let Some(columns) = schema else {
                 return Err(named(Error::usage(
-                    "a CSV file of an inventory does not name its columns; give its manifest.json, or say them",
+                    "a CSV file of an inventory does not name its columns; use its manifest.json, or name the columns",
                 )));
             };
             (vec![InventoryFile { path: path.to_owned(), md5: None }], columns.to_owned(), None)
@@ -83,7 +83,7 @@ impl Inventory {
             return Ok(Self { files, columns, bucket });
         }
         Err(named(Error::invalid(format!(
-            "the inventory lacks the {} {}, without which no manifest can be made; it has {}",
+            "the inventory lacks the {} {}, needed for a manifest; it has {}",
             if missing.len() == 1 { "column" } else { "columns" },
             missing.join(", "),
             columns.join(", ")
@@ -93,7 +93,7 @@ impl Inventory {
     /// The versions of the bucket whose keys begin with `prefix`.
     ///
     /// # Errors
-    /// If it is the inventory of another bucket, or a file of it is not what its document says.
+    /// If it is the inventory of another bucket, or a file does not match its document.
     pub fn read(&self, bucket: &str, prefix: &str) -> Result<Vec<ObjectVersion>> {
         if let Some(own) = self.bucket.as_deref().filter(|own| *own != bucket) {
             return Err(foreign(own, bucket));
@@ -162,7 +162,7 @@ impl Inventory {
             "false" | "" => Ok(false),
             other => Err(format!("{name} is {other:?}")),
         };
-        let key = percent_decode(&field("Key")?.replace('+', " ")).ok_or("the key is not Unicode")?;
+        let key = percent_decode(&field("Key")?.replace('+', " ")).ok_or("the key is not valid UTF-8")?;
         if !key.starts_with(prefix) {
             return Ok(None);
         }
@@ -189,10 +189,10 @@ fn plain_name(text: &str) -> String {
 }
 
 fn foreign(own: &str, bucket: &str) -> Error {
-    Error::usage(format!("the inventory is of the bucket {own}, not of {bucket}"))
+    Error::usage(format!("the inventory is of bucket {own}, not {bucket}"))
 }
 
-/// Hashes what is read.
+/// A reader that hashes what is read.
 struct PartHasher<R> {
     from: R,
     md5: Md5,
@@ -206,7 +206,7 @@ impl<R: Read> Read for PartHasher<R> {
     }
 }
 
-/// A file of the inventory: its key's last parts lead to it from the folder of the document, or from one above.
+/// Finds a file of the inventory by the last components of its key, from the folder of the document or one above.
 fn find(folder: &Path, key: &str) -> Result<PathBuf> {
     let parts: Vec<&str> = key.split('/').filter(|p| !matches!(*p, "" | "." | "..")).collect();
     let folders = [Some(folder), folder.parent(), folder.parent().and_then(Path::parent)];
@@ -219,7 +219,7 @@ fn find(folder: &Path, key: &str) -> Result<PathBuf> {
             }
         }
     }
-    Err(Error::not_found(format!("the inventory's file {key:?} is not here")))
+    Err(Error::not_found(format!("the file {key:?} of the inventory was not found")))
 }
 
 /// The fields of a line; `None` if a quote is left open.

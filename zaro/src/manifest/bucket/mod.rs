@@ -1,14 +1,14 @@
-//! Zarrs in buckets that keep versions.
+//! Manifests of Zarrs in versioned buckets.
 //!
-//! A bucket that keeps versions holds every state a Zarr ever had, as versions of its objects; what is missing is the
-//! list of which belong together. A manifest is that list, and everything here makes, checks or uses it:
+//! A versioned bucket holds every state a Zarr ever had, as versions of its objects, but not which of them belong
+//! together. A manifest is that list, and everything here creates, checks or uses it:
 //!
 //! ```text
-//!   create    one listing -> a manifest, in memory that does not grow, listed again until nothing changed meanwhile
-//!   history   one listing -> every state there was, and the state at any moment
-//!   verify    one listing -> does everything a manifest names still exist?
+//!   create    one listing -> a manifest, in constant memory, repeated until two listings agree
+//!   history   one listing -> every past state, and the state at any time
+//!   verify    one listing -> does everything a manifest lists still exist?
 //!   backfill  every Zarr of a bucket          embargo   tags of manifests and objects
-//!   gc        versions that no manifest names inventory a listing that S3 wrote to a file
+//!   gc        versions that no manifest lists inventory S3 Inventory files in place of a listing
 //! ```
 
 mod backfill;
@@ -42,9 +42,9 @@ use crate::time::Time;
 #[derive(Clone)]
 pub struct BucketZarr {
     bucket: Arc<Bucket>,
-    /// Its objects' keys begin so, with a slash at the end.
+    /// Prefix of its objects' keys, with a slash at the end.
     prefix: String,
-    /// Where its manifests are in the bucket, with a slash at the end, if that follows from where the Zarr is.
+    /// Prefix of its manifests, with a slash at the end, if it can be derived from the address of the Zarr.
     manifests: Option<String>,
     id: String,
 }
@@ -56,7 +56,9 @@ impl BucketZarr {
         let path = path.trim_matches('/');
         let (above, id) = path.rsplit_once('/').unwrap_or(("", path));
         if id.is_empty() {
-            return Err(Error::usage("the address names a bucket, but no Zarr in it").with_store(&bucket));
+            return Err(
+                Error::usage("the address names only a bucket; add the path of the Zarr").with_store(&bucket)
+            );
         }
         let base = match above.rsplit_once('/') {
             Some((base, "zarr")) => Some(format!("{base}/")),
@@ -76,24 +78,24 @@ impl BucketZarr {
         &self.bucket
     }
 
-    /// What the keys of its objects begin with, with a slash at the end.
+    /// Prefix of its objects' keys, with a slash at the end.
     #[must_use]
     pub fn prefix(&self) -> &str {
         &self.prefix
     }
 
-    /// The last part of its address.
+    /// The last component of its address.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Where its manifests are in the bucket, with a slash at the end.
+    /// Prefix of its manifests, with a slash at the end.
     pub fn manifests(&self) -> Result<&str> {
         self.manifests.as_deref().ok_or_else(|| {
             Error::usage(
-                "manifests have a place of their own for Zarrs at zarr/ID only, with an ID of six letters or more; name a \
-                 folder or a file for the manifest of this one",
+                "only Zarrs at zarr/ID, with an ID of six or more characters, have a place for manifests in a bucket; \
+                 name a folder or a file for this manifest",
             )
             .with_store(self)
         })
@@ -104,13 +106,13 @@ impl BucketZarr {
         Ok(format!("{}{checksum}.json", self.manifests()?))
     }
 
-    /// The path of a version's key in the Zarr; `None` for what is not below it.
+    /// The path of a version's key in the Zarr; `None` if it is not below the Zarr.
     fn path_of<'a>(&self, version: &'a ObjectVersion) -> Option<&'a str> {
         version.key.strip_prefix(&self.prefix)
     }
 }
 
-/// The moment a version was put.
+/// The time a version was put.
 fn time_of(version: &ObjectVersion) -> Time {
     let nanos = u32::try_from(version.modified.rem_euclid(1000)).unwrap_or(0).saturating_mul(1_000_000);
     Time::new(version.modified.div_euclid(1000), nanos)

@@ -1,4 +1,4 @@
-//! The objects of a Zarr in a bucket, each in the version that is meant, whatever it is called.
+//! Reads the objects of a Zarr in a bucket, each in the version that its entry names.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -24,15 +24,15 @@ impl FetchSource for BucketZarr {
         if let (Some(wanted), Some(sent)) = (&entry.version, &part.version)
             && wanted != sent
         {
-            return Err(other(format!("the server sent version {sent} in place of {wanted}")));
+            return Err(other(format!("the server returned version {sent} instead of {wanted}")));
         }
         if let (Some(wanted), Some(sent)) = (&entry.etag, &part.etag)
             && wanted != sent
         {
-            return Err(other(format!("the object has the ETag {sent} in place of {wanted}")));
+            return Err(other(format!("the object has the ETag {sent} instead of {wanted}")));
         }
         if part.size != entry.size {
-            return Err(other(format!("the object has {} bytes in place of {}", part.size, entry.size)));
+            return Err(other(format!("the object has {} bytes instead of {}", part.size, entry.size)));
         }
         Ok(Some(part.bytes))
     }

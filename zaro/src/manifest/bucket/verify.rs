@@ -1,4 +1,4 @@
-//! Does everything a manifest names still exist? One listing tells; reading every byte tells more.
+//! Verifies that everything a manifest lists still exists, by one listing or by reading every byte.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
@@ -16,29 +16,29 @@ use crate::num;
 use crate::store::ByteRange;
 use crate::task::{Task, Unit};
 
-/// What a listing says of a manifest.
+/// The result of comparing a manifest with a listing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BucketVerdict {
-    /// How many entries are there as they are stated.
+    /// Entries that exist as stated.
     pub found: u64,
-    /// How many entries' versions are gone.
+    /// Entries whose version is gone.
     pub gone: u64,
-    /// How many have another size or `ETag` than stated.
+    /// Entries with another size or `ETag` than stated.
     pub differing: u64,
-    /// The first of both, each with what is wrong.
+    /// The first faults: key and message.
     pub faults: Vec<(String, String)>,
-    /// How many versions of objects were listed, delete markers not counted.
+    /// Object versions listed, without delete markers.
     pub versions: u64,
 }
 
 impl BucketVerdict {
-    /// Whether all is there.
+    /// Whether everything exists as stated.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         self.gone == 0 && self.differing == 0
     }
 
-    /// What is wrong, with a word on what is not named.
+    /// The findings, with a summary of those that are not named.
     #[must_use]
     pub fn findings(self) -> Vec<ManifestFinding> {
         let named = num::u64_of(self.faults.len());
@@ -52,7 +52,7 @@ impl BucketVerdict {
 
 /// Compares a manifest with the versions of its Zarr's objects; names at most `max_faults` faults.
 ///
-/// A manifest without versions is compared with what is there now.
+/// A manifest without versions is compared with the current objects.
 pub async fn verify(zarr: &BucketZarr, manifest: &Manifest, max_faults: usize) -> Result<BucketVerdict> {
     let fields = manifest.fields();
     let mut pages = if fields.version {
@@ -107,7 +107,7 @@ pub async fn verify(zarr: &BucketZarr, manifest: &Manifest, max_faults: usize) -
     Ok(out)
 }
 
-/// Every byte of what a manifest names, read and compared with the digests. Tells `done` of each object.
+/// Reads every byte of the objects that a manifest lists and compares digests. Calls `done` for each object.
 pub async fn verify_bytes(
     zarr: &BucketZarr,
     manifest: &Manifest,
@@ -138,7 +138,7 @@ pub async fn verify_bytes(
     Ok(found)
 }
 
-/// Reads one object in pieces; what is wrong with it, if anything.
+/// Reads one object in parts; returns what is wrong with it, if anything.
 async fn read(source: &BucketZarr, key: &str, entry: &Entry) -> Result<Option<String>> {
     const PIECE: u64 = 32 << 20;
     let digest = entry.etag.as_deref().and_then(ETag::parse);
@@ -157,9 +157,9 @@ async fn read(source: &BucketZarr, key: &str, entry: &Entry) -> Result<Option<St
     let found = hasher.finish();
     Ok(match digest {
         Some(wanted @ ETag::Parts(..)) if wanted != found => Some(format!(
-            "its bytes give {found}, not {wanted}; it may have been put in parts of an unusual size"
+            "its digest is {found}, not {wanted}; it may have been uploaded with an unusual part size"
         )),
-        Some(wanted) if wanted != found => Some(format!("its bytes give {found}, not {wanted}")),
+        Some(wanted) if wanted != found => Some(format!("its digest is {found}, not {wanted}")),
         _ => None,
     })
 }

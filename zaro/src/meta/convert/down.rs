@@ -1,4 +1,4 @@
-//! V3 to V2.
+//! Converts array metadata from Zarr V3 to V2.
 
 use super::up::is_numpy;
 use super::{Reasons, SAME, configuration, with};
@@ -100,7 +100,7 @@ fn chain(codecs: &[CodecMeta], t: &DataType, rank: usize, reasons: &mut Reasons)
         }
         (name, None, codec) => {
             if name != "bytes" {
-                reasons.add(codec.map_or_else(|| "no codec makes bytes of values".into(), lacking));
+                reasons.add(codec.map_or_else(|| "there is no array-to-bytes codec".into(), lacking));
             }
             out.push(bytes(endian));
             out.append(&mut filters);
@@ -115,7 +115,7 @@ fn chain(codecs: &[CodecMeta], t: &DataType, rank: usize, reasons: &mut Reasons)
     out
 }
 
-/// A codec over values as a V2 filter, and the type it leaves.
+/// An array-to-array codec as a V2 filter, and its output type.
 fn filter(codec: &CodecMeta, t: &DataType, endian: Endian) -> Option<(CodecMeta, DataType)> {
     let typed = |t: &DataType| typestr::write(t, Some(endian));
     let parse = |name: &str| codec.get(name).and_then(|t| typestr::parse_config(t).ok()?.data_type);

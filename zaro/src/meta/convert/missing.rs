@@ -1,13 +1,13 @@
-//! Which elements are missing, to readers of the CF conventions.
+//! Missing values by the CF conventions (`_FillValue`, `missing_value`), and how they convert between V2 and V3.
 //!
-//! xarray, and who follows it, reads an array with named dimensions as a variable of a data set. In V2 its `fill_value`,
-//! unless null, is `_FillValue`, whatever the attributes say; in V3 the attribute `_FillValue` alone counts, which has a
-//! form of its own for each type (floats are base64), and `fill_value` is only what missing chunks read as. So an array
-//! whose fill value is carried over as it is means something else in the other version.
+//! xarray, and readers like it, read an array with named dimensions as a variable of a data set. In V2 its
+//! `fill_value`, unless null, is `_FillValue`, whatever the attributes say; in V3 only the attribute `_FillValue`
+//! counts, in a form that depends on the type (floats are base64), and `fill_value` is only what missing chunks read
+//! as. So an array whose fill value is copied unchanged has another meaning in the other version.
 //!
 //! | type | `_FillValue` in V3 |
 //! |---|---|
-//! | `bool`, integers | as JSON has them |
+//! | `bool`, integers | as in JSON |
 //! | floats | base64 of the eight bytes of a little-endian `float64` |
 //! | complex | a list of two such |
 //! | `string`, fixed text | none that xarray reads; text in `missing_value` does the same |
@@ -31,7 +31,7 @@ const MISSING_VALUE: &str = "missing_value";
 const DIMENSIONS: &str = "_ARRAY_DIMENSIONS";
 const UNSIGNED: &str = "_Unsigned";
 
-/// Whether this is an attribute of NCZarr's own, which xarray does not show in V2.
+/// Whether this is an internal attribute of NCZarr, which xarray hides in V2.
 fn is_nczarr(name: &str) -> bool {
     name.get(..3).is_some_and(|start| start.eq_ignore_ascii_case("_nc"))
 }
@@ -43,11 +43,11 @@ pub(crate) enum FillValue {
     None,
     /// An element.
     Element(Fill),
-    /// Something that no element of the array's type is, as the attribute has it.
+    /// A value that the array's type cannot represent, as in the attribute.
     Other(Json),
 }
 
-/// The `_FillValue` that readers of the CF conventions take the array to have.
+/// The `_FillValue` of the array, as readers of the CF conventions see it.
 pub(crate) fn fill_value(meta: &ArrayMeta) -> FillValue {
     if meta.format == Format::V2 && !meta.fill_undefined && is_variable(meta) {
         return FillValue::Element(meta.fill.clone());
@@ -67,7 +67,7 @@ pub(crate) fn fill_value(meta: &ArrayMeta) -> FillValue {
     }
 }
 
-/// The integers that readers take the elements for, if `_Unsigned` says that they have the other sign.
+/// The integer type that readers use, if `_Unsigned` says that it has the other signedness.
 pub(crate) fn turned(meta: &ArrayMeta) -> Option<DataType> {
     match (&meta.data_type, meta.attributes.get(UNSIGNED)?.as_str()?) {
         (DataType::Int(bits), "true") => Some(DataType::UInt(*bits)),
@@ -76,19 +76,19 @@ pub(crate) fn turned(meta: &ArrayMeta) -> Option<DataType> {
     }
 }
 
-/// Whether elements that are missing in the V2 array `meta` would not be in V3, which has no word for them that xarray
+/// Whether elements that are missing in the V2 array `meta` would not be in V3, which has no form for them that xarray
 /// reads.
 pub(crate) fn is_lost_in_v3(meta: &ArrayMeta) -> bool {
     let bytes = matches!(meta.data_type, DataType::FixedBytes(_) | DataType::Bytes);
     bytes && meta.format == Format::V2 && matches!(fill_value(meta), FillValue::Element(_))
 }
 
-/// Whether xarray finds a variable in this array: its dimensions have names, or, in V3, it has none.
+/// Whether xarray reads this array as a variable: its dimensions have names, or, in V3, it has no dimensions.
 fn is_variable(meta: &ArrayMeta) -> bool {
     meta.dimension_names.is_some() || meta.format == Format::V3 && meta.shape.is_empty()
 }
 
-/// A value as attributes of either version have it.
+/// Decodes a value of an attribute of either version.
 fn decode(value: &Json, t: &DataType) -> FillValue {
     let element = |bytes: Vec<u8>| FillValue::Element(Fill(bytes.into()));
     let base64 = |value: &Json| value.as_str().and_then(|text| STANDARD.decode(text).ok());
@@ -169,13 +169,13 @@ fn nearest(format: Float, x: f64) -> f64 {
     float::to_f64(format, float::from_f64(format, x))
 }
 
-/// A float as V3's attribute `_FillValue` has it; of NaNs there is one.
+/// Encodes a float for V3's attribute `_FillValue`; all NaNs are the same.
 fn base64(x: f64) -> Json {
     let x = if x.is_nan() { f64::NAN } else { x };
     Json::String(STANDARD.encode(x.to_le_bytes()))
 }
 
-/// An element as V3's attribute `_FillValue` has it, for those types that it can be of.
+/// Encodes an element for V3's attribute `_FillValue`, for the types that it supports.
 fn encode(element: &Fill, t: &DataType) -> Option<Json> {
     let float = |format: Float, bytes: &[u8]| {
         let bits = bytes.iter().rev().fold(0u64, |n, b| n << 8 | u64::from(*b));
@@ -192,12 +192,12 @@ fn encode(element: &Fill, t: &DataType) -> Option<Json> {
     }
 }
 
-/// An element as metadata documents have it.
+/// An element as in metadata documents.
 fn plain(element: &Fill, t: &DataType) -> Option<Json> {
     crate::meta::write::write_fill(element, t, Dialect::V3).ok()
 }
 
-/// Changes `draft`, on its way to V3, so that what is missing in the V2 array `meta` is missing there.
+/// Changes `draft`, being converted to V3, so that what is missing in the V2 array `meta` is missing there.
 pub(super) fn up(meta: &ArrayMeta, draft: &mut ArrayMeta) {
     if !is_variable(meta) {
         return;
@@ -241,8 +241,8 @@ pub(super) fn up(meta: &ArrayMeta, draft: &mut ArrayMeta) {
     draft.attributes = Arc::new(attributes);
 }
 
-/// Changes `draft`, on its way to V2, so that what is missing in the V3 array `meta` is missing there. Its fill value may
-/// be another one then, so that chunks that are not there read as something else.
+/// Changes `draft`, being converted to V2, so that what is missing in the V3 array `meta` is missing there. Its fill
+/// value may change, so that missing chunks read as another value.
 pub(super) fn down(meta: &ArrayMeta, draft: &mut ArrayMeta) {
     if meta.shape.is_empty() && meta.dimension_names.is_none() {
         // In V3 there is nothing to name; in V2 readers want to see that there is not.
@@ -275,8 +275,8 @@ pub(super) fn down(meta: &ArrayMeta, draft: &mut ArrayMeta) {
     draft.attributes = Arc::new(attributes);
 }
 
-/// The attributes of an array whose elements become another type, and with them `_FillValue` and `missing_value`. What
-/// `_Unsigned` says is in the elements then.
+/// The attributes of an array whose elements are cast to another type, with `_FillValue` and `missing_value` cast too.
+/// `_Unsigned` is applied to the elements.
 pub(crate) fn recast(meta: &ArrayMeta, to: &DataType, cast: impl Fn(&Fill) -> Option<Fill>) -> Arc<Json> {
     let mut attributes = (*meta.attributes).clone();
     if turned(meta).is_some() {
@@ -320,7 +320,7 @@ pub(crate) fn recast(meta: &ArrayMeta, to: &DataType, cast: impl Fn(&Fill) -> Op
     Arc::new(attributes)
 }
 
-/// All elements that are missing, as far as `meta` names them.
+/// All values that `meta` marks as missing.
 pub(crate) fn elements(meta: &ArrayMeta) -> Vec<Fill> {
     let element = |value: FillValue| match value {
         FillValue::Element(element) => Some(element),
@@ -329,7 +329,7 @@ pub(crate) fn elements(meta: &ArrayMeta) -> Vec<Fill> {
     missing(meta).into_iter().filter_map(element).collect()
 }
 
-/// A number as attributes have it: in plain digits, exactly.
+/// A number as in attributes: in plain digits, exactly.
 fn written(element: &Fill, t: &DataType) -> Option<Json> {
     match t {
         DataType::Float(format) => {
@@ -340,8 +340,7 @@ fn written(element: &Fill, t: &DataType) -> Option<Json> {
     }
 }
 
-/// What is to be `kept`, and is not, in `new`, a copy of `old` whose elements are the same, or became another type by
-/// `cast`.
+/// What should be `kept` but differs in `new`, a copy of `old` whose elements are the same, or were cast by `cast`.
 pub(crate) fn difference(
     old: &ArrayMeta,
     new: &ArrayMeta,
@@ -392,14 +391,14 @@ pub(crate) fn difference(
     (!has(&found, &wanted) || !has(&wanted, &found)).then_some("which elements are missing")
 }
 
-/// The attributes that are the user's, and none of what the versions say in different ways.
+/// The user's attributes, without those that the versions express in different ways.
 fn user_attributes(meta: &ArrayMeta) -> Vec<(&str, &Json)> {
     let members = meta.attributes.members().unwrap_or_default().iter();
     let own = members.filter(|(n, _)| ![FILL_VALUE, MISSING_VALUE, DIMENSIONS].contains(&n.as_str()));
     own.map(|(n, v)| (n.as_str(), v)).collect()
 }
 
-/// All values that are missing; without NaN, which is in any case, and without those of types that V3 cannot name.
+/// All missing values; without NaN, which is always missing, and without those of types that V3 cannot express.
 fn missing(meta: &ArrayMeta) -> Vec<FillValue> {
     let t = &meta.data_type;
     let nameable =

@@ -1,8 +1,8 @@
-//! From one version to the other.
+//! Converts metadata between Zarr V2 and V3.
 //!
-//! Where both versions have the codecs, only the documents change: the bytes of every chunk stay as they are, and if
-//! keys are kept too ([`Keys::Keep`]) the chunks stay where they are. Where a codec has no counterpart, the answer is
-//! the nearest metadata that can be written, and says why chunks must be decoded and encoded anew.
+//! Where both versions have the codecs, only the documents change: chunk bytes are unchanged, and if keys are kept too
+//! ([`Keys::Keep`]) the chunks stay in place. Where a codec has no counterpart, the result is the nearest metadata that
+//! can be written, with the reason why chunks must be re-encoded.
 //!
 //! | V2 | V3 |
 //! |---|---|
@@ -17,8 +17,8 @@
 //! | `fill_value` null | zero |
 //! | `fill_value` of a variable, as xarray reads it | `fill_value`, and the attribute `_FillValue`; see [`missing`] |
 //!
-//! Shards become V2 chunks of their inner shape, and rectilinear grids regular ones, both anew. Data types that the
-//! other version lacks are an error: no coding helps there.
+//! Shards become V2 chunks of their inner shape, and rectilinear grids regular ones, both re-encoded. Data types that
+//! the other version lacks are an error.
 
 mod down;
 pub(crate) mod missing;
@@ -39,14 +39,14 @@ use crate::error::{Result, unsupported};
 pub(crate) enum Keys {
     /// Those it has, so that chunks can stay in place. V2 has no keys that begin with `c`; there the separator is kept.
     Keep,
-    /// Those that are usual in the new version: `c/0/0` in V3, `0.0` in V2.
+    /// The default of the new version: `c/0/0` in V3, `0.0` in V2.
     Usual,
 }
 
-/// What is to be the same in both versions, besides the elements.
+/// What must be preserved in a conversion, besides the elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kept {
-    /// The fill value, as what missing chunks read as. For arrays that are no variables of a data set.
+    /// The fill value that missing chunks read as. For arrays that are not variables of a data set.
     Fill,
     /// What readers of the CF conventions see: which elements are missing, names of dimensions, attributes; see
     /// [`missing`]. An array that no such reader opens keeps its fill value.
@@ -58,28 +58,28 @@ pub(crate) enum Kept {
 pub struct ConvertedMetadata {
     /// The metadata, with the document to be stored. Chunks have to be moved if its `keys` differ from the old ones.
     pub meta: ArrayMeta,
-    /// Why chunks must be decoded and encoded anew. If none, every chunk is the same bytes in both versions.
+    /// Why chunks must be re-encoded; `None` if every chunk has the same bytes in both versions.
     pub recode: Option<String>,
 }
 
 impl ConvertedMetadata {
-    /// Whether every chunk is the same bytes in both versions.
+    /// Whether every chunk has the same bytes in both versions.
     #[must_use]
     pub fn chunks_identical(&self) -> bool {
         self.recode.is_none()
     }
 
-    /// Whether a chunk that is missing reads as something else than it did in `old`, so that it must be written.
+    /// Whether a missing chunk reads as another value than in `old`, so that it must be written.
     #[must_use]
     pub fn missing_chunks_differ(&self, old: &ArrayMeta) -> bool {
         self.meta.fill != old.fill
     }
 }
 
-/// The array in the version `to`. One that is in it already is written anew, in the form zaro gives its documents.
+/// The array in the version `to`. One that already has this version is rewritten in the form of zaro's documents.
 ///
 /// # Errors
-/// `Unsupported` if the version has no such data type, or if it cannot keep what is to be `kept`.
+/// `Unsupported` if the version has no such data type, or cannot preserve what is to be `kept`.
 pub(crate) fn array(meta: &ArrayMeta, to: Format, keys: Keys, kept: Kept) -> Result<ConvertedMetadata> {
     let usual = |old: ChunkKeys| match (to, keys) {
         (Format::V3, Keys::Keep) => old,
@@ -105,17 +105,17 @@ pub(crate) fn array(meta: &ArrayMeta, to: Format, keys: Keys, kept: Kept) -> Res
     if kept == Kept::Meaning
         && let Some(what) = missing::difference(meta, &made, kept, |element| Some(element.clone()))
     {
-        return Err(unsupported!("Zarr V{} cannot keep {what}", to.number()));
+        return Err(unsupported!("Zarr V{} cannot preserve {what}", to.number()));
     }
     Ok(ConvertedMetadata { meta: made, recode: reasons.text() })
 }
 
-/// The group in the version `to`. Metadata of other nodes that it carries are left out: they are of the old version.
+/// The group in the version `to`. Consolidated metadata are left out: they are of the old version.
 pub(crate) fn group(meta: &GroupMeta, to: Format) -> GroupMeta {
     write::new_group(to, &meta.attributes)
 }
 
-/// Why chunks must be coded anew.
+/// Reasons why chunks must be re-encoded.
 #[derive(Debug, Default)]
 struct Reasons(Vec<String>);
 
@@ -132,7 +132,7 @@ impl Reasons {
     }
 }
 
-/// The codecs between bytes that are the same under V2's id and under `numcodecs.<id>`, in zarr-python too.
+/// Bytes-to-bytes codecs that are the same under V2's id and under `numcodecs.<id>`, in zarr-python too.
 const SAME: [&str; 9] =
     ["zlib", "lz4", "bz2", "lzma", "shuffle", "crc32", "adler32", "fletcher32", "jenkins_lookup3"];
 

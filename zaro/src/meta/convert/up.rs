@@ -1,4 +1,4 @@
-//! V2 to V3.
+//! Converts array metadata from Zarr V2 to V3.
 
 use std::sync::Arc;
 
@@ -21,16 +21,16 @@ pub(super) fn array(meta: &ArrayMeta, draft: &mut ArrayMeta, reasons: &mut Reaso
     }
 }
 
-/// How far a chain has come.
+/// A chain that is being converted.
 struct ChainProgress {
-    /// The type of the values, as filters leave them, and the order of their bytes in V2.
+    /// The type of the values after the filters so far, and their byte order in V2.
     data_type: DataType,
     endian: Endian,
-    /// Codecs over values.
+    /// Array-to-array codecs.
     values: Vec<CodecMeta>,
-    /// What makes bytes of them, if it is not `bytes`.
+    /// The array-to-bytes codec, if it is not `bytes`.
     to_bytes: Option<CodecMeta>,
-    /// Codecs over bytes.
+    /// Bytes-to-bytes codecs.
     bytes: Vec<CodecMeta>,
 }
 
@@ -65,7 +65,7 @@ fn chain(meta: &ArrayMeta, reasons: &mut Reasons) -> Vec<CodecMeta> {
 }
 
 impl ChainProgress {
-    /// Takes one filter or compressor on, or says why that cannot be.
+    /// Adds a filter or compressor, or returns why it cannot be converted.
     fn step(&mut self, id: &str, codec: &CodecMeta) -> Result<(), String> {
         let lacking = || format!("V3 has no codec {id:?}");
         // Still values in V3's eyes: no codec has made other bytes of them.
@@ -133,9 +133,9 @@ impl ChainProgress {
         Ok(())
     }
 
-    /// A filter over numbers, whose types must be those of the values it meets.
+    /// Adds a numeric filter, whose types must match the values.
     fn filter(&mut self, id: &str, codec: &CodecMeta) -> Result<(), String> {
-        let odd = |what: &str| format!("the types of {id} are not those of V3: {what}");
+        let odd = |what: &str| format!("the types of {id} do not fit V3: {what}");
         let parse =
             |name: &str| codec.get(name).map(|t| typestr::parse_config(t).map_err(|e| odd(e.message())));
         let name = format!("numcodecs.{id}");
@@ -175,7 +175,7 @@ impl ChainProgress {
         let first = self.values.iter().all(|c| c.name == "transpose");
         let write = |t: &TypeStr, endian: Option<Endian>| {
             let written = t.data_type.as_ref().and_then(|t| typestr::write(t, endian));
-            written.ok_or_else(|| odd("one has no name"))
+            written.ok_or_else(|| odd("V3 has no name for one"))
         };
         let decoded = write(&decoded, if first { Some(Endian::Little) } else { decoded.endian })?;
         let written = write(&encoded, encoded.endian)?;

@@ -1,7 +1,7 @@
-//! JSON as a stream of bytes: what is complete is taken, what is not waits for more.
+//! Streaming JSON scanner over incomplete input.
 //!
-//! A [`Cursor`] goes over bytes at hand and halts where they end; who has more begins the step again. A [`Scanner`] does
-//! that with a reader: nothing is kept but one piece of the text.
+//! A [`Cursor`] scans the available bytes and halts at their end; with more bytes, the step is repeated. A [`Scanner`]
+//! does that with a reader, and buffers only one block of the text.
 
 use std::borrow::Cow;
 use std::io::Read;
@@ -9,13 +9,13 @@ use std::io::Read;
 use crate::error::{Error, Result, invalid};
 use crate::num;
 
-/// Nesting beyond this is refused.
+/// Maximum nesting.
 const MAX_DEPTH: usize = 128;
 
-/// How much a [`Scanner`] reads at once.
+/// Block size of a [`Scanner`].
 const PIECE: usize = 1 << 17;
 
-/// Strings longer than this are refused by a [`Scanner`].
+/// Maximum length of a string in a [`Scanner`].
 const MAX_STRING: usize = 1 << 20;
 
 /// Why scanning stopped.
@@ -23,7 +23,7 @@ const MAX_STRING: usize = 1 << 20;
 pub(crate) enum Halt {
     /// The bytes end before the value does.
     More,
-    /// The bytes are no JSON.
+    /// The bytes are not JSON.
     Bad(Error),
 }
 
@@ -56,7 +56,7 @@ impl<'a> Cursor<'a> {
         self.bytes.get(self.at..).unwrap_or_default()
     }
 
-    /// What was passed over since `start`.
+    /// The bytes scanned since `start`.
     pub(crate) fn since(&self, start: usize) -> &'a [u8] {
         self.bytes.get(start..self.at).unwrap_or_default()
     }
@@ -69,7 +69,7 @@ impl<'a> Cursor<'a> {
         Err(Halt::Bad(invalid!("not JSON: {what}")))
     }
 
-    /// The next byte that is no white space, without taking it.
+    /// The next byte that is not white space, without consuming it.
     #[inline]
     pub(crate) fn peek(&mut self) -> Scan<u8> {
         let skip = self.rest().iter().take_while(|b| matches!(b, b' ' | b'\n' | b'\r' | b'\t')).count();
@@ -77,7 +77,7 @@ impl<'a> Cursor<'a> {
         self.bytes.get(self.at).copied().ok_or(Halt::More)
     }
 
-    /// Takes `wanted`, the next byte that is no white space.
+    /// Consumes `wanted`, which must be the next byte that is not white space.
     #[inline]
     pub(crate) fn expect(&mut self, wanted: u8, what: &str) -> Scan<()> {
         if self.peek()? != wanted {
@@ -94,7 +94,7 @@ impl<'a> Cursor<'a> {
         self.text()
     }
 
-    /// A string whose first quote was passed.
+    /// A string whose first quote was consumed.
     #[inline]
     fn text(&mut self) -> Scan<Text<'a>> {
         let rest = self.rest();
@@ -127,7 +127,7 @@ impl<'a> Cursor<'a> {
         let inside = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.');
         let Some(length) = rest.iter().position(|b| !inside(b)) else { return Err(Halt::More) };
         if length == 0 {
-            return self.bad("a value should be here");
+            return self.bad("expected a value");
         }
         self.at = self.at.saturating_add(length);
         let word = rest.get(..length).unwrap_or_default();
@@ -135,7 +135,7 @@ impl<'a> Cursor<'a> {
         if number || matches!(word, b"null" | b"true" | b"false" | b"NaN" | b"Infinity") {
             Ok(word)
         } else {
-            self.bad("a word that means nothing")
+            self.bad("unknown literal")
         }
     }
 
@@ -177,7 +177,7 @@ impl<'a> Cursor<'a> {
                         self.bump();
                         open.pop();
                     }
-                    _ => return self.bad("a comma or a bracket should be here"),
+                    _ => return self.bad("expected a comma or a closing bracket"),
                 }
             }
         }
@@ -186,16 +186,15 @@ impl<'a> Cursor<'a> {
     /// The name of a member, and its colon.
     pub(crate) fn name(&mut self) -> Scan<Text<'a>> {
         let name = self.string()?;
-        self.expect(b':', "a colon should be here")?;
+        self.expect(b':', "expected a colon")?;
         Ok(name)
     }
 }
 
 impl Text<'_> {
-    /// The text that is meant, if it is Unicode.
+    /// The text with escapes resolved, if it is valid UTF-8.
     pub(crate) fn decode(&self) -> Result<Cow<'_, str>> {
-        let raw =
-            std::str::from_utf8(self.raw).map_err(|_| Error::invalid("a string that is not Unicode"))?;
+        let raw = std::str::from_utf8(self.raw).map_err(|_| Error::invalid("a string is not valid UTF-8"))?;
         if !self.escaped {
             return Ok(raw.into());
         }
@@ -212,7 +211,7 @@ impl Text<'_> {
     }
 }
 
-/// The character that an escape at the start of `text` stands for, and how long the escape is.
+/// Decodes the escape at the start of `text`: its character, and its length.
 pub(crate) fn escape(text: &str) -> Result<(char, usize)> {
     let unit = |at: usize| {
         let digits = text.get(at..at.saturating_add(4)).filter(|d| d.bytes().all(|b| b.is_ascii_hexdigit()));
@@ -236,7 +235,7 @@ pub(crate) fn escape(text: &str) -> Result<(char, usize)> {
             let low = if text.get(6..8) == Some("\\u") { unit(8)? } else { 0 };
             let (high, low) = (first.wrapping_sub(0xD800), low.wrapping_sub(0xDC00));
             let code = (high < 0x400 && low < 0x400).then(|| 0x10000 + (high << 10) + low);
-            let c = code.and_then(char::from_u32).ok_or_else(|| Error::invalid("half a surrogate pair"))?;
+            let c = code.and_then(char::from_u32).ok_or_else(|| Error::invalid("an unpaired surrogate"))?;
             return Ok((c, 12));
         }
         _ => return Err(Error::invalid("an unknown escape")),
@@ -247,11 +246,11 @@ pub(crate) fn escape(text: &str) -> Result<(char, usize)> {
 /// JSON from a reader, token by token.
 pub(crate) struct Scanner<'r> {
     from: Box<dyn Read + 'r>,
-    /// Grows only for a token that is longer than it.
+    /// Grows only for a longer token.
     piece: Vec<u8>,
     at: usize,
     end: usize,
-    /// How many bytes came before this piece.
+    /// Number of bytes before this block.
     before: u64,
     /// What the text is, for messages.
     what: &'static str,
@@ -262,13 +261,13 @@ impl<'r> Scanner<'r> {
         Self { from: Box::new(from), piece: vec![0; PIECE], at: 0, end: 0, before: 0, what }
     }
 
-    /// A fault of the text at hand.
+    /// An error at the current position.
     pub(crate) fn fault(&self, message: impl std::fmt::Display) -> Error {
         let at = self.before.saturating_add(num::u64_of(self.at));
         invalid!("not {}: {message} at byte {at}", self.what)
     }
 
-    /// Reads more behind what is yet to be looked at; whether there was any.
+    /// Reads more bytes after the unscanned ones; whether there were any.
     #[cold]
     fn fill(&mut self) -> Result<bool> {
         self.before = self.before.saturating_add(num::u64_of(self.at));
@@ -293,13 +292,13 @@ impl<'r> Scanner<'r> {
         }
     }
 
-    /// The bytes of this piece that are yet to be looked at.
+    /// The unscanned bytes of this block.
     #[inline]
     fn rest(&self) -> &[u8] {
         self.piece.get(self.at..self.end).unwrap_or_default()
     }
 
-    /// What `f` takes, which is begun again when there are more bytes.
+    /// Runs `f`, again with more bytes if it needs them.
     #[inline]
     fn take<T>(&mut self, mut f: impl FnMut(&mut Cursor<'_>) -> Scan<T>) -> Result<T> {
         loop {
@@ -316,7 +315,7 @@ impl<'r> Scanner<'r> {
         }
     }
 
-    /// The next byte after white space, which stays; `None` at the end.
+    /// The next byte after white space, not consumed; `None` at the end.
     #[inline]
     pub(crate) fn peek_or_end(&mut self) -> Result<Option<u8>> {
         loop {
@@ -329,13 +328,13 @@ impl<'r> Scanner<'r> {
         }
     }
 
-    /// The next byte after white space, which stays.
+    /// The next byte after white space, not consumed.
     #[inline]
     pub(crate) fn peek(&mut self) -> Result<u8> {
         self.peek_or_end()?.ok_or_else(|| self.fault("the text ends"))
     }
 
-    /// Goes past the byte that was looked at.
+    /// Consumes the byte that was peeked at.
     #[inline]
     pub(crate) fn advance(&mut self) {
         self.at += 1;
@@ -349,7 +348,7 @@ impl<'r> Scanner<'r> {
         Ok(b)
     }
 
-    /// Goes past `wanted`, which must be next after white space.
+    /// Consumes `wanted`, which must be next after white space.
     #[inline]
     pub(crate) fn expect(&mut self, wanted: u8) -> Result<()> {
         match self.peek()? {
@@ -359,12 +358,12 @@ impl<'r> Scanner<'r> {
             }
             b => {
                 let (found, wanted) = (char::from(b), char::from(wanted));
-                Err(self.fault(format_args!("{found:?} in place of {wanted:?}")))
+                Err(self.fault(format_args!("found {found:?}, expected {wanted:?}")))
             }
         }
     }
 
-    /// Goes past a byte-order mark at the start.
+    /// Skips a byte-order mark at the start.
     pub(crate) fn begin(&mut self) -> Result<()> {
         if self.peek_or_end()? == Some(0xef) {
             for wanted in [0xef, 0xbb, 0xbf] {
@@ -374,7 +373,7 @@ impl<'r> Scanner<'r> {
         Ok(())
     }
 
-    /// Fills `out` with the string whose opening quote was passed, which is UTF-8 after that.
+    /// Fills `out` with the string whose opening quote was consumed, checked to be UTF-8.
     #[inline]
     pub(crate) fn string(&mut self, out: &mut Vec<u8>) -> Result<()> {
         out.clear();
@@ -468,7 +467,7 @@ pub(crate) fn compact(text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// A whole number that is not negative, also one written as `1e3` or `20.0`.
+/// A non-negative integer, also one written as `1e3` or `20.0`.
 pub(crate) fn whole(word: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(word).ok()?;
     if let Ok(n) = text.parse() {

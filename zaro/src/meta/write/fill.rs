@@ -1,4 +1,4 @@
-//! Fill values to JSON, exact to the bit.
+//! Writes fill values to JSON, bit-exactly.
 
 use base64::Engine as _;
 
@@ -9,7 +9,7 @@ use crate::meta::float;
 use crate::meta::json::Json;
 use crate::num;
 
-/// The JSON form of `fill`. A V2 struct is the caller's business: its bytes are in the order of its fields.
+/// The JSON form of `fill`. The caller handles V2 structs, whose bytes are in the order of their fields.
 pub(crate) fn write(fill: &Fill, t: &DataType, dialect: Dialect) -> Result<Json> {
     if !t.is_variable() && fill.0.len() != t.size() {
         return Err(fault(format!("{} bytes are not one element of {t}", fill.0.len())));
@@ -45,7 +45,7 @@ fn element(bytes: &[u8], t: &DataType, dialect: Dialect) -> Result<Json> {
             let end = units.iter().rposition(|u| *u != [0; 4]).map_or(0, |last| last + 1);
             let units = units.iter().take(end);
             let text: Option<String> = units.map(|u| char::from_u32(u32::from_le_bytes(*u))).collect();
-            Json::String(text.ok_or_else(|| fault("the fill value is no text".into()))?)
+            Json::String(text.ok_or_else(|| fault("the fill value is not valid text".into()))?)
         }
         DataType::Struct(fields) => {
             let member = |field: &crate::meta::dtype::StructField| {
@@ -57,20 +57,20 @@ fn element(bytes: &[u8], t: &DataType, dialect: Dialect) -> Result<Json> {
         }
         DataType::String => {
             let text = std::str::from_utf8(bytes);
-            Json::string(text.map_err(|_| fault("the fill value is not UTF-8".into()))?)
+            Json::string(text.map_err(|_| fault("the fill value is not valid UTF-8".into()))?)
         }
         DataType::Json => Json::parse(bytes).map_err(|e| e.with_field("fill_value"))?.value,
         // No writer gives lists a fill value with a meaning.
         DataType::List(_) => Json::Null,
         DataType::SubArray(..) => {
-            return Err(unsupported!("a fill value of {t}").with_field("fill_value"));
+            return Err(unsupported!("fill values of {t} are not supported").with_field("fill_value"));
         }
     })
 }
 
-/// A float: a decimal that reads back to the same bits, a word, or the bits themselves.
+/// A float: a decimal that reads back to the same bits, `NaN` or an infinity, or the bits themselves.
 ///
-/// The decimal must survive readers that make an `f64` of it first, so the shortest one is taken only if it does.
+/// The decimal must survive readers that parse it as `f64` first, so the shortest one is used only if it does.
 fn number(format: Float, bits: u64, dialect: Dialect) -> Result<Json> {
     let is = |special: Option<u64>| special == Some(bits);
     if is(float::canonical_nan(format)) {

@@ -1,8 +1,8 @@
-//! The model to documents: the way back.
+//! Writes the model as V2 or V3 metadata documents.
 //!
-//! A reader forgives, a writer does not: what is written is in the form that every reader knows. No short-hand names,
-//! members in one order, defaults spelled out, fill values exact to the bit. What zaro did not understand in the
-//! document a node was read from, but was allowed to ignore, is kept.
+//! Reading is tolerant, writing is strict: documents have the form that every reader supports. No short-hand names,
+//! members in one order, defaults spelled out, fill values exact to the bit. Members of the original document that zaro
+//! does not know, but may ignore, are kept.
 //!
 //! Bare `NaN` and infinities, which Python lets into attributes and JSON's grammar forbids, are written as the strings
 //! `"NaN"`, `"Infinity"` and `"-Infinity"`, as V3 spells them in fill values: a document that half of all readers
@@ -29,7 +29,7 @@ pub(crate) use v3::codecs as write_codecs;
 /// and `.zattrs`.
 pub(crate) type Stored = Vec<(&'static str, Json)>;
 
-/// A node's documents as they were read, with all that zaro has no word for; without those of other nodes.
+/// A node's documents as they were read, with unknown members; without consolidated metadata.
 pub(crate) fn as_stored(meta: &NodeMeta) -> Stored {
     let (format, document, attributes, name) = match meta {
         NodeMeta::Array(a) => (a.format, &a.document, &a.attributes, ".zarray"),
@@ -47,7 +47,7 @@ pub(crate) fn as_stored(meta: &NodeMeta) -> Stored {
     }
 }
 
-/// An array's documents, in the version its `format` says.
+/// An array's documents, in the version of its `format`.
 ///
 /// The codecs must be those of that version; [`convert`](super::convert) changes them.
 pub(crate) fn array(meta: &ArrayMeta) -> Result<Stored> {
@@ -57,7 +57,7 @@ pub(crate) fn array(meta: &ArrayMeta) -> Result<Stored> {
     }
 }
 
-/// A group's documents. Those of the nodes below that a V3 group carries are written too.
+/// A group's documents. The consolidated metadata of a V3 group are written too.
 pub(crate) fn group(meta: &GroupMeta) -> Stored {
     match meta.format {
         Format::V3 => vec![("zarr.json", v3::group(meta))],
@@ -79,9 +79,9 @@ pub(crate) fn new_group(format: Format, attributes: &Json) -> GroupMeta {
     meta
 }
 
-/// A draft of an array, checked by writing it and reading it back to the letter: what comes back must be what went in.
+/// Checks a draft of an array by writing it and reading it back strictly: the result must be the same.
 ///
-/// The answer carries its new document. Whether the codecs fit together only the codec layer can say.
+/// The result has its new document. Whether the codecs fit together only the codec layer can tell.
 pub(crate) fn settle(mut draft: ArrayMeta) -> Result<ArrayMeta> {
     if draft.format == Format::V3 {
         draft.codecs = v3::canonical(&draft.codecs, draft.shape.len())?;
@@ -103,7 +103,7 @@ pub(crate) fn settle(mut draft: ArrayMeta) -> Result<ArrayMeta> {
     match difference(&wanted, &read) {
         None => Ok(read),
         Some(field) => {
-            Err(unsupported!("what was asked for cannot be said in Zarr V{}", wanted.format.number())
+            Err(unsupported!("Zarr V{} cannot express the requested metadata", wanted.format.number())
                 .with_field(field))
         }
     }
@@ -126,7 +126,7 @@ fn difference(a: &ArrayMeta, b: &ArrayMeta) -> Option<&'static str> {
     .map(|(field, _)| field)
 }
 
-/// A value with nothing in it that JSON's grammar forbids: bare `NaN` and infinities become strings.
+/// A value as strict JSON: bare `NaN` and infinities become strings.
 pub(crate) fn lawful(value: &Json) -> Json {
     match value {
         Json::Number(t) if matches!(&**t, "NaN" | "Infinity" | "-Infinity") => Json::string(&**t),
@@ -136,8 +136,8 @@ pub(crate) fn lawful(value: &Json) -> Json {
     }
 }
 
-/// A node's document with nothing but its attributes, which are the user's, that JSON's grammar forbids; so, too, the
-/// documents of other nodes that it carries.
+/// A node's document as strict JSON, except for its attributes, which are the user's; likewise its consolidated
+/// metadata.
 pub(crate) fn lawful_node(document: &Json) -> Json {
     let Json::Object(members) = document else { return lawful(document) };
     let member = |(name, value): &(String, Json)| {

@@ -1,4 +1,4 @@
-//! The model to `.zarray`, `.zgroup` and `.zattrs`: the lowering of [`meta::v2`](crate::meta::v2), undone.
+//! Writes `.zarray`, `.zgroup` and `.zattrs`: the inverse of [`meta::v2`](crate::meta::v2).
 
 use crate::error::{Error, Result};
 use crate::meta::dtype::{DataType, Endian};
@@ -9,7 +9,7 @@ use crate::meta::{ArrayMeta, CodecMeta, GroupMeta, v2};
 
 use super::{Stored, lawful};
 
-/// The members of `.zarray` that mean something.
+/// The known members of `.zarray`.
 const KNOWN: [&str; 9] = [
     "zarr_format",
     "shape",
@@ -136,7 +136,7 @@ fn step(codec: &CodecMeta) -> Json {
     out
 }
 
-/// `filters` and `compressor`. Where the old document has the same steps, it also says which is which.
+/// `filters` and `compressor`, split as in the old document if that has the same steps.
 fn split(steps: &[CodecMeta], old: &Json) -> (Json, Json) {
     let all: Vec<Json> = steps.iter().map(step).collect();
     let compressor = old.get("compressor").filter(|c| **c != Json::Null);

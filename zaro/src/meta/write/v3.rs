@@ -1,4 +1,4 @@
-//! The model to `zarr.json`.
+//! Writes `zarr.json`.
 
 use crate::error::{Error, Result, unsupported};
 use crate::meta::dtype::DataType;
@@ -64,7 +64,7 @@ pub(super) fn group(meta: &GroupMeta) -> Json {
     document
 }
 
-/// Adds the members of `old` that a reader may ignore, and that therefore may not be lost.
+/// Adds the unknown members of `old` that a reader may ignore, so that they are not lost.
 fn keep(document: &mut Json, old: &Json) {
     for (name, value) in old.members().unwrap_or_default() {
         let excused = value.get("must_understand").and_then(Json::as_bool) == Some(false);

@@ -1,19 +1,19 @@
-//! The settings of a repository, as far as a reader needs them: where virtual chunks may lie.
+//! The configuration of an Icechunk repository, as far as a reader needs it: virtual chunk containers.
 
 use super::flex;
 use crate::error::{Error, Result};
 use crate::meta::json::Json;
 
-/// A place for virtual chunks that the repository knows.
+/// A virtual chunk container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Container {
-    /// Its name, by which `vcc://name/…` addresses mean it.
+    /// Its name, as in `vcc://name/…` addresses.
     pub name: Option<String>,
     /// What the addresses of its chunks begin with; ends with a slash.
     pub url_prefix: String,
     /// The kind of store: `s3`, `s3_compatible`, `gcs`, `azure`, `http`, `local_file_system`, `tigris`.
     pub kind: String,
-    /// How it is reached, as far as it is said: `region`, `endpoint_url`, `anonymous`, `requester_pays` and others.
+    /// Store options, as far as given: `region`, `endpoint_url`, `anonymous`, `requester_pays` and others.
     pub options: Vec<(String, String)>,
 }
 
@@ -25,7 +25,7 @@ pub(super) fn from_flex(bytes: &[u8]) -> Result<Vec<Container>> {
 /// From `config.yaml`.
 pub(super) fn from_yaml(bytes: &[u8]) -> Result<Vec<Container>> {
     let text = std::str::from_utf8(bytes)
-        .map_err(|e| Error::invalid("config.yaml is not Unicode").with_source(e))?;
+        .map_err(|e| Error::invalid("config.yaml is not valid UTF-8").with_source(e))?;
     Ok(containers(section(text, "virtual_chunk_containers").as_ref()))
 }
 
@@ -63,7 +63,7 @@ fn option((name, value): &(String, Json)) -> Option<(String, String)> {
 
 /// The member `name` at the top of a YAML document that consists of mappings, as Icechunk writes them.
 ///
-/// Not a reader of YAML: lists and texts over several lines are passed over.
+/// Not a full YAML parser: lists and multi-line strings are skipped.
 fn section(text: &str, name: &str) -> Option<Json> {
     let lines: Vec<(usize, &str)> = text
         .lines()
@@ -77,7 +77,7 @@ fn section(text: &str, name: &str) -> Option<Json> {
     Some(mapping(rest.get(..end)?, 0))
 }
 
-/// How deep mappings are followed; three levels are used.
+/// Maximum nesting depth of mappings; three levels are used.
 const MAX_DEPTH: u32 = 16;
 
 fn mapping(lines: &[(usize, &str)], depth: u32) -> Json {

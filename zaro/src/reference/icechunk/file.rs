@@ -1,4 +1,4 @@
-//! What every file of metadata begins with, and what is inside.
+//! The header of Icechunk's metadata files, and their decompression.
 //!
 //! `ICE🧊CHUNK`, 24 bytes that name the writer, the version of the format, the kind of file, how it is compressed; then
 //! FlatBuffers.
@@ -11,8 +11,8 @@ use crate::error::{Result, invalid, unsupported};
 const MAGIC: &[u8] = "ICE🧊CHUNK".as_bytes();
 const HEADER: usize = 39;
 
-/// A file may always be this large when decompressed, and beyond that [`RATIO`] times its size: nothing honest comes
-/// near it.
+/// A file may always be this large when decompressed, and beyond that [`RATIO`] times its size: far more than valid
+/// files need.
 const ALWAYS: usize = 16 << 20;
 const RATIO: usize = 1024;
 
@@ -42,24 +42,24 @@ impl FileKind {
     }
 }
 
-/// Whether a file begins as Icechunk's do.
+/// Whether a file begins with Icechunk's magic bytes.
 pub(super) fn is_ours(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC)
 }
 
-/// The FlatBuffers in a file of this kind.
+/// Decompresses the FlatBuffers in a file of this kind.
 pub(super) fn open(bytes: &[u8], kind: FileKind) -> Result<Vec<u8>> {
     let head = bytes.split_at_checked(HEADER).filter(|(head, _)| head.starts_with(MAGIC));
     let Some(([.., version, code, compression], body)) = head else {
-        return Err(invalid!("this is no file of Icechunk's; {} should be here", kind.name()));
+        return Err(invalid!("not an Icechunk file; expected {}", kind.name()));
     };
     if !(1..=2).contains(version) {
         return Err(unsupported!(
-            "the file is of version {version} of Icechunk's format; versions 1 and 2 can be read"
+            "the file has version {version} of Icechunk's format; versions 1 and 2 are supported"
         ));
     }
     if *code != kind.code() {
-        return Err(invalid!("the file is of kind {code}, and not {}", kind.name()));
+        return Err(invalid!("the file is of kind {code}; expected {}", kind.name()));
     }
     match compression {
         0 => Ok(body.to_vec()),
@@ -67,7 +67,7 @@ pub(super) fn open(bytes: &[u8], kind: FileKind) -> Result<Vec<u8>> {
             let most = ALWAYS.max(body.len().saturating_mul(RATIO));
             Zstd::from_config(&Config::new(&[]), false)?.decode(body, OutputSize::AtMost(most))
         }
-        other => Err(unsupported!("the file is compressed in an unknown way ({other})")),
+        other => Err(unsupported!("unknown compression of the file ({other})")),
     }
 }
 

@@ -1,9 +1,8 @@
-//! FlatBuffers, read where they lie.
+//! A zero-copy reader of FlatBuffers that checks every bound.
 //!
-//! A table is a place in the buffer and a list of offsets to its fields, both of which the data give. So nothing is
-//! trusted: every step is looked up with its bounds, and a step that leaves the buffer is an error. Nothing is copied
-//! and nothing is visited before it is asked for, which keeps a manifest of a million chunks as cheap to open as one
-//! of ten.
+//! A table is a position in the buffer and a list of offsets to its fields, both given by the data. Nothing is
+//! trusted: every access is bounds-checked, and an offset that leaves the buffer is an error. Nothing is copied or
+//! visited before it is needed, which keeps a manifest of a million chunks as cheap to open as one of ten.
 
 use crate::error::{Error, Result, invalid};
 use crate::num::{u64_of, usize_of};
@@ -25,14 +24,14 @@ fn u32_at(buffer: &[u8], at: usize) -> Result<usize> {
     usize_of(u64::from(u32::from_le_bytes(bytes_at(buffer, at)?)))
 }
 
-/// Where the offset stored at `at` leads to.
+/// The position that the offset stored at `at` points to.
 fn follow(buffer: &[u8], at: usize) -> Result<usize> {
     at.checked_add(u32_at(buffer, at)?)
         .filter(|to| *to < buffer.len())
-        .ok_or_else(|| broken("an offset leads outside it"))
+        .ok_or_else(|| broken("an offset points outside it"))
 }
 
-/// The elements of the vector that the offset at `at` leads to, each `size` bytes.
+/// The elements of the vector that the offset at `at` points to, each `size` bytes.
 fn vector(buffer: &[u8], at: usize, size: usize) -> Result<&[u8]> {
     let start = follow(buffer, at)?;
     let bytes = u32_at(buffer, start)?.checked_mul(size);
@@ -42,7 +41,7 @@ fn vector(buffer: &[u8], at: usize, size: usize) -> Result<&[u8]> {
 }
 
 fn utf8(bytes: &[u8]) -> Result<&str> {
-    std::str::from_utf8(bytes).map_err(|e| broken("a text is not Unicode").with_source(e))
+    std::str::from_utf8(bytes).map_err(|e| broken("a string is not valid UTF-8").with_source(e))
 }
 
 /// A table.
@@ -55,7 +54,7 @@ pub(super) struct FlatTable<'a> {
 }
 
 impl<'a> FlatTable<'a> {
-    /// The table that the buffer is about.
+    /// The root table.
     pub(super) fn root(buffer: &'a [u8]) -> Result<Self> {
         Self::new(buffer, follow(buffer, 0)?)
     }
@@ -70,7 +69,7 @@ impl<'a> FlatTable<'a> {
         Ok(Self { buffer, at, fields: fields.ok_or_else(|| broken("a table's layout lies outside it"))? })
     }
 
-    /// Where field `n` is, if the table has it.
+    /// The position of field `n`, if the table has it.
     fn field(&self, n: usize) -> Result<Option<usize>> {
         let Some(at) = n.checked_mul(2).filter(|at| at.saturating_add(2) <= self.fields.len()) else {
             return Ok(None);
@@ -144,7 +143,7 @@ impl<'a> FlatTable<'a> {
     }
 }
 
-/// A field that must be there.
+/// A required field.
 pub(super) fn need<T>(field: Option<T>, what: &str) -> Result<T> {
     field.ok_or_else(|| broken(&format!("{what} is missing")))
 }
@@ -166,7 +165,7 @@ impl<'a> Tables<'a> {
     /// Table `i`.
     pub(super) fn get(&self, i: usize) -> Result<FlatTable<'a>> {
         let at = i.checked_mul(4).and_then(|n| self.first.checked_add(n)).filter(|_| i < self.len);
-        let at = at.ok_or_else(|| broken("a list is shorter than it says"))?;
+        let at = at.ok_or_else(|| broken("a list is shorter than stated"))?;
         FlatTable::new(self.buffer, follow(self.buffer, at)?)
     }
 
@@ -194,20 +193,20 @@ impl<'a> Tables<'a> {
     }
 }
 
-/// Counts what is made of a buffer, so that a small one, whose offsets all lead to the same place, cannot become
-/// something large.
+/// Limits what is allocated from a buffer, so that a small one whose offsets all point to the same place cannot expand
+/// without bound.
 #[derive(Debug)]
 pub(super) struct BufferBudget(u64);
 
 impl BufferBudget {
-    /// Enough for whatever an honest buffer of this size holds.
+    /// Enough for any valid buffer of this size.
     pub(super) fn of(buffer: &[u8]) -> Self {
         Self(u64_of(buffer.len()))
     }
 
     /// Takes `n` bytes of it.
     pub(super) fn take(&mut self, n: usize) -> Result<()> {
-        self.0 = self.0.checked_sub(u64_of(n)).ok_or_else(|| broken("it says more than it can hold"))?;
+        self.0 = self.0.checked_sub(u64_of(n)).ok_or_else(|| broken("it expands beyond its size"))?;
         Ok(())
     }
 }

@@ -1,13 +1,13 @@
-//! FlexBuffers, the form in which a repository keeps its settings, to JSON.
+//! Converts FlexBuffers, the format of a repository's configuration, to JSON.
 //!
-//! A value says in a byte what it is and how wide its parts are; what does not fit lies further to the front, and an
-//! offset leads there. The same place may be led to many times, so values are counted as well as bounded.
+//! One byte gives the type of a value and the width of its parts; what does not fit lies further to the front, at an
+//! offset. Many offsets may point to the same place, so values are counted as well as bounds-checked.
 
 use crate::error::{Error, Result};
 use crate::meta::json::Json;
 use crate::num::usize_of;
 
-/// Settings are small: no honest ones have more values and letters, or nest deeper.
+/// Limits on values and characters, and on nesting; real configurations are far smaller.
 const MAX_WORK: usize = 4 << 20;
 const MAX_DEPTH: u32 = 64;
 
@@ -20,7 +20,7 @@ pub(super) fn parse(buffer: &[u8]) -> Result<Json> {
 }
 
 fn broken() -> Error {
-    Error::invalid("the settings of the repository are damaged")
+    Error::invalid("the configuration of the repository is damaged")
 }
 
 struct FlexReader<'a> {
@@ -55,12 +55,12 @@ impl<'a> FlexReader<'a> {
         usize_of(self.uint(at, width)?)
     }
 
-    /// Where the offset at `at` leads: back.
+    /// The position that the offset at `at` points back to.
     fn follow(&self, at: usize, width: usize) -> Result<usize> {
         at.checked_sub(self.size(at, width)?).ok_or_else(broken)
     }
 
-    /// The number of elements of a list, which stands before them.
+    /// The number of elements of a list, stored before them.
     fn count(&self, list: usize, width: usize) -> Result<usize> {
         self.size(list.checked_sub(width).ok_or_else(broken)?, width)
     }
@@ -76,7 +76,7 @@ impl<'a> FlexReader<'a> {
         std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| broken())
     }
 
-    /// Element `i` of a list, whose kinds follow its elements.
+    /// Element `i` of a list, whose types follow its elements.
     fn element(&mut self, list: usize, width: usize, count: usize, i: usize, depth: u32) -> Result<Json> {
         let at =
             |n: usize, size: usize| n.checked_mul(size).and_then(|n| list.checked_add(n)).ok_or_else(broken);

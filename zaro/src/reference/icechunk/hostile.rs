@@ -1,5 +1,4 @@
-//! Every byte of a snapshot, a manifest and the state of a repository, damaged: errors or other values, and nothing
-//! worse.
+//! Damages every byte of a snapshot, a manifest and the repo file: reading gives errors or other values, never a panic.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +15,7 @@ use crate::store::zip::ZipStore;
 use crate::store::{KeyEntry, StoreExt as _};
 use futures::TryStreamExt;
 
-/// What is in the files of a repository.
+/// The decompressed files of a repository.
 fn payloads(zip: &'static [u8]) -> BTreeMap<String, Vec<u8>> {
     let memory = MemoryStore::new();
     memory.put("x.zip", zip).unwrap();
@@ -32,7 +31,7 @@ fn payloads(zip: &'static [u8]) -> BTreeMap<String, Vec<u8>> {
     keys.into_iter().filter_map(one).collect()
 }
 
-/// Looks at all of a file; how much there was.
+/// Reads all of a file; returns how much there was.
 fn look(key: &str, payload: Vec<u8>) -> Result<usize> {
     let Some((folder, id)) = key.split_once('/') else {
         return repo::known(&payload).map(|_| 1);

@@ -1,4 +1,4 @@
-//! The names of objects: random bytes in Crockford's base 32.
+//! Object ids: random bytes in Crockford's base 32.
 
 use std::fmt;
 
@@ -11,9 +11,9 @@ const DIGITS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 pub struct Id(pub [u8; 12]);
 
 impl Id {
-    /// From its text, in either case; letters that look like digits are taken for them.
+    /// Parses an id, in either case; letters that look like digits are read as digits.
     pub fn parse(text: &str) -> Result<Self> {
-        let wrong = || usage!("{text:?} is no id: one has 20 letters and digits");
+        let wrong = || usage!("{text:?} is not a snapshot id; expected 20 letters and digits");
         let mut out = [0; 12];
         let (mut bits, mut held, mut count) = (0u32, 0u32, 0);
         let mut room = out.iter_mut();

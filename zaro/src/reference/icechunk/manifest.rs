@@ -1,7 +1,7 @@
-//! A manifest: where the chunks of one or more arrays are.
+//! Icechunk manifests: the locations of the chunks of one or more arrays.
 //!
-//! It stays as it was stored: a chunk is found by searching in its bytes. The addresses of virtual chunks may be
-//! compressed one by one with a dictionary that the manifest carries.
+//! A manifest is kept in its stored form: a chunk is found by binary search in its bytes. The addresses of virtual
+//! chunks may be compressed one by one with a dictionary in the manifest.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -17,7 +17,7 @@ use crate::num::usize_of;
 use crate::reference::Span;
 use crate::store::Pin;
 
-/// No address is longer than this when decompressed.
+/// Maximum length of a decompressed address.
 const MAX_ADDRESS: u64 = 64 << 10;
 
 /// A manifest in memory.
@@ -33,15 +33,15 @@ pub(super) enum ChunkPlace {
     Inline(Bytes),
     /// In an object of the repository.
     Native(Id, Span),
-    /// In an object somewhere else, maybe at a state that is known.
+    /// In an object elsewhere, possibly pinned to a version.
     Virtual(Arc<str>, Span, Option<Arc<Pin>>),
 }
 
-/// What makes addresses of their compressed form.
+/// Decompresses addresses.
 struct IcechunkAddresses {
     dictionary: Option<DDict<'static>>,
     context: Option<DCtx<'static>>,
-    /// The last one, stored and plain: neighbours mostly lie in the same object.
+    /// The last address, compressed and plain: neighbouring chunks mostly lie in the same object.
     last: Option<(Vec<u8>, Arc<str>)>,
 }
 
@@ -52,12 +52,12 @@ impl fmt::Debug for ChunkManifest {
 }
 
 impl ChunkManifest {
-    /// From the FlatBuffers of a manifest that is called `id`.
+    /// Parses the FlatBuffers of the manifest `id`.
     pub(super) fn parse(payload: Vec<u8>, id: Id) -> Result<Self> {
         let root = FlatTable::root(&payload)?;
         let stated = Id(need(root.fixed(0)?, "the id of the manifest")?);
         if stated != id {
-            return Err(invalid!("the file is the manifest {stated}, and not {id}"));
+            return Err(invalid!("the file is manifest {stated}, not {id}"));
         }
         let dictionary = match (root.list(2, 1)?, root.u8(3, 1)?) {
             (None, _) | (_, 0) => None,
@@ -66,14 +66,14 @@ impl ChunkManifest {
                     .ok_or_else(|| Error::invalid("the dictionary of the manifest's addresses is damaged"))?,
             ),
             (_, other) => {
-                return Err(unsupported!("addresses are compressed in an unknown way ({other})"));
+                return Err(unsupported!("unknown compression of addresses ({other})"));
             }
         };
         let addresses = Mutex::new(IcechunkAddresses { dictionary, context: None, last: None });
         Ok(Self { payload, addresses })
     }
 
-    /// How much memory it takes.
+    /// Its size in memory.
     pub(super) fn bytes(&self) -> usize {
         self.payload.capacity()
     }
@@ -129,7 +129,7 @@ impl ChunkManifest {
     fn place(&self, chunk: &FlatTable<'_>) -> Result<ChunkPlace> {
         let span = Span { offset: chunk.u64(2)?, length: chunk.u64(3)? };
         if span.offset.checked_add(span.length).is_none() {
-            return Err(Error::invalid("a chunk ends beyond every object"));
+            return Err(Error::invalid("the byte range of a chunk overflows"));
         }
         if let Some(id) = chunk.fixed(4)? {
             return Ok(ChunkPlace::Native(Id(id), span));
@@ -138,7 +138,7 @@ impl ChunkManifest {
             (Some(packed), ..) => self.address(packed, true)?,
             (None, Some(plain), _) => self.address(plain.as_bytes(), false)?,
             (None, None, Some(data)) => return Ok(ChunkPlace::Inline(Bytes::copy_from_slice(data))),
-            (None, None, None) => return Err(Error::invalid("a chunk is nowhere")),
+            (None, None, None) => return Err(Error::invalid("a chunk has no location")),
         };
         let pin = match (chunk.text(6)?, chunk.u32(7)?) {
             (Some(etag), _) => Some(Pin { etag: Some(unquoted(etag).to_owned()), ..Pin::default() }),
@@ -155,7 +155,7 @@ impl ChunkManifest {
         }
         let bytes = if packed { held.unpack(stored)? } else { stored.to_vec() };
         let text = std::str::from_utf8(&bytes)
-            .map_err(|e| Error::invalid("the address of a chunk is not Unicode").with_source(e))?;
+            .map_err(|e| Error::invalid("the address of a chunk is not valid UTF-8").with_source(e))?;
         let plain: Arc<str> = text.into();
         held.last = Some((stored.to_vec(), plain.clone()));
         Ok(plain)
@@ -167,7 +167,7 @@ impl IcechunkAddresses {
         let fault = |why: &str| invalid!("the address of a chunk cannot be decompressed: {why}");
         let room = match zstd_safe::get_frame_content_size(stored) {
             Ok(size) => size.unwrap_or(MAX_ADDRESS),
-            Err(_) => return Err(fault("it is no zstd frame")),
+            Err(_) => return Err(fault("it is not a zstd frame")),
         };
         if room > MAX_ADDRESS {
             return Err(fault("it is too long"));
@@ -175,7 +175,7 @@ impl IcechunkAddresses {
         let mut out = Vec::with_capacity(usize_of(room)?);
         let context = match &mut self.context {
             Some(context) => context,
-            none => none.insert(DCtx::try_create().ok_or_else(|| fault("there is no memory"))?),
+            none => none.insert(DCtx::try_create().ok_or_else(|| fault("out of memory"))?),
         };
         let done = match &self.dictionary {
             Some(dictionary) => context.decompress_using_ddict(&mut out, stored, dictionary),
@@ -198,7 +198,7 @@ fn compare(stored: &[u8], index: &[u32]) -> Ordering {
     numbers_of(stored).cmp(index.iter().copied())
 }
 
-/// An `ETag` as it is compared.
+/// An `ETag` without quotes, for comparison.
 fn unquoted(etag: &str) -> &str {
     etag.strip_prefix('"').and_then(|e| e.strip_suffix('"')).unwrap_or(etag)
 }

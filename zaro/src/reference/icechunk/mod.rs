@@ -1,12 +1,12 @@
-//! Icechunk repositories, read as the Zarr they hold.
+//! Reads Icechunk repositories as Zarr.
 //!
-//! A repository is a tree of files that are never changed: a *snapshot* names every node of a hierarchy, with its
-//! metadata; *manifests* say where the chunks of arrays are. Only what leads to snapshots changes: branches and tags.
-//! Opening one takes two or three small requests, whatever its size; a manifest is fetched when a chunk that it names
-//! is wanted.
+//! A repository is a tree of immutable files: a *snapshot* lists every node of a hierarchy, with its metadata;
+//! *manifests* hold the locations of the chunks of arrays. Only branches and tags, which point to snapshots, change.
+//! Opening one takes two or three small requests, whatever its size; a manifest is fetched when a chunk that it lists
+//! is read.
 //!
 //! A chunk is in its manifest, in an object of the repository (an address relative to it, `chunks/ID`), or in an object
-//! anywhere, at a state that may be pinned.
+//! elsewhere, possibly pinned to a version.
 //!
 //! Versions 1 and 2 (and 2.1) of the format are read; nothing is written.
 
@@ -44,16 +44,16 @@ use manifest::{ChunkManifest, ChunkPlace};
 use repo::Repo;
 use snapshot::{ArrayNode, KeyForm, ManifestPart, Snapshot, SnapshotNode};
 
-/// How many manifests are fetched at once for many keys.
+/// Manifests fetched concurrently for many keys.
 const FETCHES: usize = 8;
 
-/// How many manifests are held for many keys, whatever room there is for them.
+/// Manifests held for many keys, whatever the size of the cache.
 const AT_ONCE: usize = 16;
 
-/// How many chunks of a manifest are looked at in one go when all are wanted.
+/// Chunks per batch when all chunks of a manifest are listed.
 const BATCH: usize = 1024;
 
-/// Files larger than this are decompressed by the thread pool.
+/// Files larger than this are decompressed on the thread pool.
 const LARGE: usize = 128 << 10;
 
 /// Opens the repository in `store` at a version.
@@ -100,7 +100,7 @@ impl Repository {
         let Some(bytes) = store.get(&key, None).await? else {
             let e = match at {
                 Version::Snapshot(_) => repo.unknown_snapshot(id).await,
-                _ => Error::not_found("the snapshot that is meant does not exist"),
+                _ => Error::not_found("the snapshot does not exist"),
             };
             return Err(named(e).with_key(key));
         };
@@ -111,7 +111,7 @@ impl Repository {
         Ok(Self { store, repo, id, snapshot, context, owner, containers: OnceCell::new() })
     }
 
-    /// Keeps manifests in the memory of `context`.
+    /// Caches manifests in the memory of `context`.
     #[must_use]
     pub fn with_context(mut self, context: &Context) -> Self {
         self.context = context.clone();
@@ -124,7 +124,7 @@ impl Repository {
         self.id
     }
 
-    /// The places of virtual chunks that the repository's settings name, with what they say of how to reach them.
+    /// The virtual chunk containers of the repository's configuration, with their store options.
     pub async fn containers(&self) -> Result<&[Container]> {
         let known = self.containers.get_or_try_init(|| self.repo.containers()).await?;
         Ok(known)
@@ -135,7 +135,7 @@ impl Repository {
             let key = format!("manifests/{id}");
             let at = |e: Error| e.with_key(&key).with_store(&self.store);
             let Some(bytes) = self.store.get(&key, None).await? else {
-                return Err(at(Error::not_found("the manifest that names the chunk does not exist")));
+                return Err(at(Error::not_found("the manifest that lists the chunk does not exist")));
             };
             let size = bytes.len();
             let parse = move || ChunkManifest::parse(file::open(&bytes, FileKind::Manifest)?, id);
@@ -146,7 +146,7 @@ impl Repository {
         self.context.chunks().get_or_make(key, ChunkManifest::bytes, fetch).await.map_err(|e| copy_of(&e))
     }
 
-    /// The array and the index of the chunk that a key stands for.
+    /// The array and the index of the chunk of a key.
     fn chunk(&self, key: &str) -> Result<Option<ChunkRef<'_>>> {
         let Some((node, array, rest)) = self.snapshot.array_of(key) else { return Ok(None) };
         let form = array.form(&node.document).map_err(|e| e.with_node(format!("/{}", node.path)))?;
@@ -155,7 +155,7 @@ impl Repository {
         Ok(index.map(|index| ChunkRef { node, array, index }))
     }
 
-    /// The document of a node, if the key is one's.
+    /// The metadata document of a node, if the key is one.
     fn document(&self, key: &str) -> Option<Location> {
         let path = if key == "zarr.json" { "" } else { key.strip_suffix("/zarr.json")? };
         Some(Location::Inline(self.snapshot.node(path)?.document.clone()))
@@ -180,7 +180,7 @@ impl Repository {
         Ok((id, self.manifest(id).await.map_err(|e| looking_up(e, key))?))
     }
 
-    /// Looks chunks up in the manifests that are wanted for them; each of these with a key to blame.
+    /// Looks chunks up in the manifests that list them; each manifest with a key for error messages.
     async fn fill(&self, chunks: Vec<Asked<'_, '_>>, wanted: BTreeMap<Id, &str>) -> Result<()> {
         let fetch: Vec<_> = wanted.into_iter().map(|(id, key)| self.manifest_for(id, key)).collect();
         let held: HashMap<Id, Arc<ChunkManifest>> =
@@ -204,7 +204,7 @@ impl Repository {
         })
     }
 
-    /// The address of an object as stores are named.
+    /// Resolves a stored address to one that a store can be opened by.
     async fn address(&self, stored: Arc<str>) -> Result<Arc<str>> {
         let whole: Arc<str> = match stored.strip_prefix("vcc://") {
             None => stored,
@@ -223,12 +223,12 @@ impl Repository {
             whole.split_once("://").is_some_and(|(scheme, _)| !matches!(scheme, "http" | "https" | "file"));
         if bucket && whole.contains('%') {
             let plain = percent_decode(&whole);
-            return Ok(plain.ok_or_else(|| invalid!("{whole}: the address is not Unicode"))?.into());
+            return Ok(plain.ok_or_else(|| invalid!("{whole}: the address is not valid UTF-8"))?.into());
         }
         Ok(whole)
     }
 
-    /// The chunks of an array that one of its manifests names, in batches.
+    /// The chunks of an array that one of its manifests lists, in batches.
     fn batches<'a>(
         &'a self,
         node: &'a SnapshotNode,
@@ -301,14 +301,14 @@ impl Repository {
     }
 }
 
-/// Where an answer goes, the key that was asked for, and the chunk it stands for.
+/// The slot of the answer, the requested key, and its chunk.
 type Asked<'o, 'k> = (&'o mut Option<Location>, &'k str, ChunkRef<'k>);
 
 fn looking_up(e: Error, key: &str) -> Error {
     e.within(format!("looking up {key}"))
 }
 
-/// A chunk that a key stands for.
+/// The chunk of a key.
 #[derive(Debug)]
 struct ChunkRef<'a> {
     node: &'a SnapshotNode,
@@ -374,7 +374,7 @@ impl Map for Repository {
     }
 }
 
-/// Runs `f`, which works on `size` bytes: here, or by the thread pool if that would keep others waiting.
+/// Runs `f`, which works on `size` bytes: here, or on the thread pool if that would block the runtime.
 async fn compute<T: Send + 'static>(
     context: &Context,
     size: usize,

@@ -1,4 +1,4 @@
-//! Branches and tags: which snapshot a name stands for.
+//! Resolves branches and tags of an Icechunk repository to snapshots.
 //!
 //! Version 1 of the format keeps each in a file of its own, `refs/branch.NAME/ref.json`; a deleted tag has a
 //! `ref.json.deleted` beside it. Version 2 keeps all in one file, `repo`.
@@ -14,24 +14,24 @@ use crate::meta::json::Json;
 use crate::num::usize_of;
 use crate::store::{SharedStore, StoreExt as _, check_key, percent_decode};
 
-/// The file that version 2 has, and version 1 has not.
+/// The file that only version 2 has.
 const REPO: &str = "repo";
 const FOLDER: &str = "refs";
 
-/// How many names an error lists.
+/// Maximum names listed in an error.
 const NAMES: usize = 20;
 
-/// How many small files are asked for at once.
+/// Small files requested concurrently.
 const AT_ONCE: usize = 16;
 
-/// Which state of a repository is meant.
+/// A version of a repository: a branch, a tag or a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Version {
     /// The newest snapshot of a branch.
     Branch(String),
-    /// What a tag stands for.
+    /// The snapshot of a tag.
     Tag(String),
-    /// A snapshot by its id, whether or not a branch or tag leads to it.
+    /// A snapshot by its id, whether or not a branch or tag points to it.
     Snapshot(String),
 }
 
@@ -42,7 +42,7 @@ impl Default for Version {
     }
 }
 
-/// What there is in a repository.
+/// The branches and tags of a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Versions {
     /// The version of the format, 1 or 2.
@@ -58,7 +58,7 @@ pub struct Versions {
 pub struct Named {
     /// Its name.
     pub name: String,
-    /// The snapshot it stands for.
+    /// The snapshot it points to.
     pub snapshot: Id,
 }
 
@@ -85,17 +85,17 @@ impl Sort {
     }
 }
 
-/// The entry to a repository.
+/// The refs of a repository, by format version.
 #[derive(Debug)]
 pub(super) enum Repo {
-    /// Version 1: everything has to be asked for.
+    /// Version 1: one request per ref.
     Files(SharedStore),
-    /// Version 2: everything is known.
+    /// Version 2: all in one file, already read.
     Known { versions: Versions, deleted: Vec<String>, snapshots: Vec<Id>, containers: Result<Vec<Container>> },
 }
 
 impl Repo {
-    /// Finds out which version of the format this is.
+    /// Detects the version of the format.
     pub(super) async fn read(store: &SharedStore) -> Result<Self> {
         let at = |e: Error| e.with_key(REPO).with_store(store);
         match store.get(REPO, None).await? {
@@ -104,7 +104,7 @@ impl Repo {
         }
     }
 
-    /// The snapshot that is meant.
+    /// Resolves a version to its snapshot.
     pub(super) async fn find(&self, at: &Version) -> Result<Id> {
         match at {
             Version::Branch(name) => self.named(Sort::Branch, name).await,
@@ -131,7 +131,7 @@ impl Repo {
         }
     }
 
-    /// The error for a name that stands for nothing, with those that would.
+    /// The error for an unknown branch or tag, with those that exist.
     async fn unknown(&self, sort: Sort, name: &str, gone: bool) -> Error {
         let names = match self {
             Self::Files(store) => names(store, sort).await.ok(),
@@ -165,7 +165,7 @@ impl Repo {
         }
     }
 
-    /// The places of virtual chunks that the repository's settings name.
+    /// The virtual chunk containers of the repository's configuration.
     pub(super) async fn containers(&self) -> Result<Vec<Container>> {
         match self {
             Self::Known { containers: Ok(known), .. } => Ok(known.clone()),
@@ -180,7 +180,7 @@ impl Repo {
     }
 }
 
-/// What there is instead; nothing is said if that is not known, as not every store can tell.
+/// Lists what exists instead; empty if unknown, since not every store can list.
 fn there(names: Option<Vec<String>>, many: &str) -> String {
     let Some(names) = names else { return String::new() };
     if names.is_empty() {
@@ -199,7 +199,7 @@ pub(super) fn known(payload: &[u8]) -> Result<Repo> {
         && status.u8(0, 0)? == 2
     {
         let why = status.text(2)?.map(|why| format!(": {why}")).unwrap_or_default();
-        return Err(Error::not_permitted(format!("its owner has taken the repository offline{why}")));
+        return Err(Error::not_permitted(format!("the repository was taken offline by its owner{why}")));
     }
     let budget = &mut BufferBudget::of(payload);
     let snapshots = root.tables(4)?;
@@ -223,7 +223,7 @@ fn refs(all: Tables<'_>, snapshots: &Tables<'_>, budget: &mut BufferBudget) -> R
     all.iter().map(one).collect()
 }
 
-/// The folders that a name may have: as it is, and as the library writes it to disk.
+/// The possible folders of a name: as it is, and as the library writes it to disk.
 fn folders(sort: Sort, name: &str) -> Vec<String> {
     let plain = |c: u8| c.is_ascii_graphic() && !b"\\{^}%`]\">[~<#|*?".contains(&c) || c == b' ';
     let coded = |c: u8| if plain(c) { char::from(c).to_string() } else { format!("%{c:02X}") };
@@ -260,7 +260,7 @@ async fn is_deleted(store: &SharedStore, name: &str) -> Result<bool> {
 fn parse(bytes: &[u8]) -> Result<Id> {
     let document = Json::parse(bytes)?.value;
     let id = document.get("snapshot").and_then(Json::as_str);
-    let id = id.ok_or_else(|| Error::invalid("no snapshot is named").with_field("snapshot"))?;
+    let id = id.ok_or_else(|| Error::invalid("the snapshot is missing").with_field("snapshot"))?;
     Id::parse(id).map_err(|e| Error::invalid(e.message()).with_field("snapshot"))
 }
 

@@ -1,4 +1,4 @@
-//! A snapshot: every node of a hierarchy at one moment, and which manifests name the chunks of each array.
+//! Icechunk snapshots: every node of a hierarchy, and the manifests that list the chunks of each array.
 
 use std::sync::OnceLock;
 
@@ -29,25 +29,25 @@ pub(super) struct SnapshotNode {
     pub(super) array: Option<ArrayNode>,
 }
 
-/// What only arrays have.
+/// The manifests of an array.
 #[derive(Debug)]
 pub(super) struct ArrayNode {
-    /// By where they begin along the first dimension.
+    /// Sorted by their start along the first dimension.
     parts: Vec<ManifestPart>,
-    /// How far along the first dimension any part up to this one reaches.
+    /// The furthest end along the first dimension of all parts up to this one.
     reach: Vec<u32>,
     form: OnceLock<KeyForm>,
 }
 
-/// A manifest that names chunks of an array.
+/// A manifest that lists chunks of an array.
 #[derive(Debug)]
 pub(super) struct ManifestPart {
     pub(super) manifest: Id,
-    /// `[from, to)` of the chunks' indexes along each dimension; empty for all there are.
+    /// `[from, to)` of the chunks' indexes along each dimension; empty for all chunks.
     extents: Box<[[u32; 2]]>,
 }
 
-/// How the chunks of an array are called.
+/// The chunk key encoding of an array.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KeyForm {
     pub(super) keys: ChunkKeys,
@@ -55,20 +55,20 @@ pub(super) struct KeyForm {
 }
 
 impl ManifestPart {
-    /// Whether a chunk would be named here.
+    /// Whether this manifest may list a chunk.
     pub(super) fn has(&self, index: &[u32]) -> bool {
         self.extents.iter().zip(index).all(|([from, to], i)| (from..to).contains(&i))
     }
 }
 
 impl Snapshot {
-    /// From the FlatBuffers of a snapshot that is called `id`.
+    /// Parses the FlatBuffers of the snapshot `id`.
     pub(super) fn parse(payload: Vec<u8>, id: Id) -> Result<Self> {
         let payload = Bytes::from(payload);
         let root = FlatTable::root(&payload)?;
         let stated = Id(need(root.fixed(0)?, "the id of the snapshot")?);
         if stated != id {
-            return Err(invalid!("the file is the snapshot {stated}, and not {id}"));
+            return Err(invalid!("the file is snapshot {stated}, not {id}"));
         }
         let mut budget = BufferBudget::of(&payload);
         let mut nodes = Vec::new();
@@ -146,7 +146,7 @@ impl Snapshot {
 }
 
 impl ArrayNode {
-    /// The manifests that may name the chunk.
+    /// The manifests that may list the chunk.
     pub(super) fn parts_with<'a>(&'a self, index: &'a [u32]) -> impl Iterator<Item = &'a ManifestPart> {
         let first = index.first().copied().unwrap_or(0);
         let end = self.parts.partition_point(|p| p.begin() <= first);
@@ -160,7 +160,7 @@ impl ArrayNode {
         &self.parts
     }
 
-    /// How its chunks are called, from its document.
+    /// Its chunk key encoding, from its document.
     pub(super) fn form(&self, document: &[u8]) -> Result<KeyForm> {
         if let Some(form) = self.form.get() {
             return Ok(*form);

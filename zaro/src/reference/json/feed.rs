@@ -1,4 +1,4 @@
-//! The bytes of a document, plain, gzip or zstd, on their way to the table.
+//! Reads and decompresses a reference document (plain, gzip or zstd) for the parser.
 
 use std::io::Write as _;
 
@@ -8,37 +8,37 @@ use crate::num::{u64_of, usize_of};
 use crate::store::{ByteRange, GetOptions, Object, ObjectMeta, SharedStore, StoreExt as _};
 use futures::stream::{self, StreamExt, TryStreamExt};
 
-/// How much is read at once, from files and from elsewhere.
+/// Bytes per read, from files and remote stores.
 const BLOCK: u64 = 1 << 20;
 const REMOTE_BLOCK: u64 = 8 << 20;
 
-/// Blocks on their way at once, from elsewhere.
+/// Concurrent requests to a remote store.
 const AT_ONCE: usize = 4;
 
-/// How much is given to a decoder at once: its answer may be a thousand times as long.
+/// Bytes given to a decoder at once: its output may be a thousand times as long.
 const PIECE: usize = 16 << 10;
 
-/// What some editors put before a text.
+/// The byte order mark that some editors write.
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// The longest single member of a document.
 const MAX_MEMBER: usize = 1 << 30;
 
-/// How many times its own length a compressed document may unpack to, once that is more than 64 MiB. References are
-/// much alike, and shrink to a thirtieth, seldom to a hundredth.
+/// Maximum compression ratio of a document that unpacks to more than 64 MiB. References compress to a thirtieth, seldom
+/// to a hundredth.
 const MAX_RATIO: u64 = 400;
 const FREE: u64 = 64 << 20;
 
-/// A document on its way.
+/// A document being read.
 pub(super) struct Feed {
     coding: Option<Coding>,
-    /// What has come and is not understood yet.
+    /// Bytes that were read and not parsed yet.
     pending: Vec<u8>,
-    /// How much there must be before it is tried again.
+    /// Length of `pending` before the parser is called again.
     enough: usize,
-    /// Whether the first bytes have been looked at.
+    /// Whether the compression was detected.
     begun: bool,
-    /// How many bytes came, and how many they were unpacked.
+    /// Bytes read, and bytes after decompression.
     packed: u64,
     unpacked: u64,
     builder: TableBuilder,
@@ -51,7 +51,7 @@ enum Coding {
 }
 
 impl Coding {
-    /// By the first bytes, of which there are at least four if there are so many.
+    /// Detects the compression by the first bytes: at least four, unless the document is shorter.
     fn of(start: &[u8]) -> Self {
         match start {
             [0x1f, 0x8b, ..] => Self::Gzip(Box::new(flate2::write::MultiGzDecoder::new(Vec::new()))),
@@ -124,7 +124,7 @@ impl Feed {
         self.unpacked = self.unpacked.saturating_add(u64_of(text.len()));
         if self.unpacked > self.packed.saturating_mul(MAX_RATIO).max(FREE) {
             return Err(invalid!(
-                "the document unpacks to more than {MAX_RATIO} times its length, which no references do"
+                "the document decompresses to more than {MAX_RATIO} times its size; refused as a decompression bomb"
             ));
         }
         // What is complete is taken from where it lies; the rest is kept for later.
@@ -143,7 +143,7 @@ impl Feed {
         // A long member is tried again only when there is twice as much of it.
         self.enough = if taken == 0 { self.pending.len().saturating_mul(2) } else { 0 };
         if self.pending.len() > MAX_MEMBER {
-            return Err(Error::unsupported("one reference takes more than 1 GiB of the document"));
+            return Err(Error::unsupported("a single reference is larger than 1 GiB"));
         }
         Ok(())
     }
@@ -157,7 +157,7 @@ impl Feed {
                 self.text(&out)?;
             }
             Some(Coding::Zstd { hint, .. }) if hint != 0 => {
-                return Err(damaged("(zstd)", "it ends too early"));
+                return Err(damaged("(zstd)", "it is truncated"));
             }
             _ => {}
         }
@@ -199,7 +199,7 @@ pub(super) async fn read(
     }
 }
 
-/// The document from elsewhere, in blocks of one state of it.
+/// Reads a remote document in blocks, all of the same version.
 async fn read_remote(
     store: &SharedStore,
     key: &str,

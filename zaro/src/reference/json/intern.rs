@@ -1,24 +1,24 @@
-//! Texts that occur often, kept once, one after another in one piece of memory.
+//! String interner: each string is stored once, in one contiguous buffer.
 
 use std::hash::{BuildHasher, RandomState};
 
 use crate::error::{Error, Result};
 
-/// Texts by number, and numbers by text.
+/// Strings by number, and numbers by string.
 #[derive(Debug, Default)]
 pub(super) struct Interner {
     bytes: Vec<u8>,
     /// Where each text ends.
     ends: Vec<u32>,
-    /// Numbers of texts plus one, by hash; 0 is a free place. The length is a power of two.
+    /// Hash table of string numbers plus one; 0 is a free slot. The length is a power of two.
     slots: Vec<u32>,
     hasher: RandomState,
     last: u32,
 }
 
-/// What is said of more than 32 bits can count.
+/// The error for more strings than 32 bits can count.
 pub(super) fn too_many() -> Error {
-    Error::unsupported("more references than one JSON document can hold here; make it Parquet")
+    Error::unsupported("too many references for one JSON document; use Parquet")
 }
 
 impl Interner {
@@ -57,7 +57,7 @@ impl Interner {
         }
     }
 
-    /// The number of a text, which is taken in if it is not here.
+    /// The number of a string, which is added if it is new.
     #[inline]
     pub(super) fn add(&mut self, text: &[u8]) -> Result<u32> {
         // The same as the one before is by far the most frequent.
@@ -104,7 +104,7 @@ impl Interner {
         }
     }
 
-    /// Gives back what was set aside for growing.
+    /// Frees spare capacity.
     pub(super) fn shrink(&mut self) {
         self.bytes.shrink_to_fit();
         self.ends.shrink_to_fit();

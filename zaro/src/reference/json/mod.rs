@@ -1,8 +1,7 @@
-//! Kerchunk's references in JSON.
+//! Kerchunk references in JSON.
 //!
-//! A document, of version 0 (keys and what they stand for) or 1 (`refs`, `templates`, `gen`), read as a stream into a
-//! compact table. What a single reference has wrong is an error when it is read, and names it; what the document has
-//! wrong is one when it is opened.
+//! A document, of version 0 (keys and references) or 1 (`refs`, `templates`, `gen`), is streamed into a compact table.
+//! A fault of a single reference is an error when that is read; a fault of the document is an error when it is opened.
 
 mod document;
 mod feed;
@@ -35,7 +34,7 @@ pub struct JsonMap {
 /// own of the same names. `None` if there is no such key.
 ///
 /// # Errors
-/// `Invalid` if it is no document of references.
+/// `Invalid` if it is not a reference document.
 pub(crate) async fn open(
     store: &SharedStore,
     key: &str,
@@ -60,7 +59,7 @@ impl JsonMap {
         let is_node = |name: &[u8]| matches!(name, b".zarray" | b".zgroup" | b"zarr.json" | b".zmetadata");
         // A document about something else has no node in it.
         if table.len() > 0 && !table.below(Vec::new()).any(|(_, name, _)| is_node(name)) {
-            return Err(Error::invalid("a JSON document, but no references: it names no group and no array"));
+            return Err(Error::invalid("not a reference document: this JSON has no group and no array"));
         }
         Ok(Self { table, urls, failed })
     }
@@ -77,7 +76,7 @@ impl JsonMap {
         self.table.below(Vec::new()).next().is_none()
     }
 
-    /// The addresses that references have, each once; or why one has none.
+    /// The distinct addresses of references, or the error of one that cannot be expanded.
     pub fn urls(&self) -> impl Iterator<Item = Result<&str>> {
         (0..u32::try_from(self.urls.len()).unwrap_or(u32::MAX)).map(|id| self.url(id))
     }
@@ -88,7 +87,7 @@ impl JsonMap {
         {
             return Err(Error::invalid(why.as_str()));
         }
-        std::str::from_utf8(self.urls.get(id)).map_err(|_| Error::invalid("the address is not Unicode"))
+        std::str::from_utf8(self.urls.get(id)).map_err(|_| Error::invalid("the address is not valid UTF-8"))
     }
 
     fn location(&self, entry: TableEntry) -> Result<Location> {
@@ -123,7 +122,7 @@ impl JsonMap {
         })
     }
 
-    /// The name of an entry as a store may show it: the empty one is that of the chunk of a scalar.
+    /// The name of an entry in listings: an empty name is the chunk of a scalar.
     fn shown<'a>(&self, folder: &[u8], name: &'a [u8]) -> &'a [u8] {
         match name {
             b"" if self.table.find_in(folder, b"zarr.json").is_some() => b"c",

@@ -1,8 +1,8 @@
-//! References, a million of them in a few dozen megabytes.
+//! Compact in-memory table of references: a million in a few dozen megabytes.
 //!
-//! Keys are kept as folder and name: folders once, names one after another. Where the bytes are is three numbers. At
-//! the end the names of each folder must be in an order. Writers usually have them in one: numbers by value, or as
-//! text. Either will do, so that there is nothing to sort.
+//! Keys are stored as folder and name: folders once, names one after another. A location is three numbers. At the end
+//! the names of each folder must be sorted. Writers usually sort them already, numbers by value or as text; either
+//! order is accepted, so that there is nothing to sort.
 
 use std::cmp::Ordering;
 
@@ -12,14 +12,14 @@ use super::intern::{Interner, too_many};
 use crate::error::Result;
 use crate::num::u64_of;
 
-/// What stands in the place of an address for bytes that are here.
+/// Marks an inline entry in place of the address number.
 const INLINE: u32 = u32::MAX;
-/// What stands there for a reference that makes no sense.
+/// Marks an invalid reference in place of the address number.
 const BAD: u32 = u32::MAX - 1;
-/// The length that stands for a whole object.
+/// The length that marks a whole object.
 const WHOLE: u64 = u64::MAX;
 
-/// Why a reference makes no sense.
+/// Why a reference is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReferenceFault {
     Null,
@@ -42,23 +42,23 @@ const FAULTS: [(ReferenceFault, &str); 11] = [
     (ReferenceFault::EmptyList, "the reference is an empty list"),
     (ReferenceFault::Items, "the reference must be [url] or [url, offset, length]"),
     (ReferenceFault::Address, "the address in the reference is neither text nor null"),
-    (ReferenceFault::Offset, "the offset of the reference is not a whole number from 0 on"),
-    (ReferenceFault::Length, "the length of the reference is not a whole number from 0 on"),
-    (ReferenceFault::End, "the range of the reference ends beyond every object"),
-    (ReferenceFault::Base64, "the reference begins with base64:, and the rest is no base64"),
-    (ReferenceFault::Text, "the text of the reference is not Unicode"),
+    (ReferenceFault::Offset, "the offset of the reference is not a non-negative integer"),
+    (ReferenceFault::Length, "the length of the reference is not a non-negative integer"),
+    (ReferenceFault::End, "offset plus length of the reference overflows"),
+    (ReferenceFault::Base64, "the reference begins with base64:, but the rest is not valid base64"),
+    (ReferenceFault::Text, "the text of the reference is not valid UTF-8"),
 ];
 
-/// What a key stands for.
+/// The reference of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TableEntry {
-    /// `offset .. offset + length` of what is kept here.
+    /// `offset .. offset + length` of the inline bytes.
     Inline { offset: u64, length: u64 },
     /// An object, by the number of its address.
     Whole { url: u32 },
     /// A part of one.
     Span { url: u32, offset: u64, length: u64 },
-    /// Nothing that makes sense.
+    /// An invalid reference.
     Bad(ReferenceFault),
 }
 
@@ -76,11 +76,11 @@ pub(super) struct ReferenceTable {
     length: Vec<u64>,
     inline: Vec<u8>,
     kept: Bytes,
-    /// Entries folder by folder, in the order of their names; empty if that is the order they came in.
+    /// Entries by folder and name; empty if they were added in that order.
     order: Vec<u32>,
     /// Where each folder begins in that order.
     starts: Vec<u32>,
-    /// Whether the names of each folder are in the order of their text, and not by the value of numbers in them.
+    /// Whether the names of each folder are sorted as text, not by the value of the numbers in them.
     textual: Vec<bool>,
     /// Numbers of folders in the order of their paths.
     by_path: Vec<u32>,
@@ -95,7 +95,7 @@ impl ReferenceTable {
         self.url.len()
     }
 
-    /// Adds an entry; of several with one key the last counts.
+    /// Adds an entry; of several with one key the last wins.
     #[inline]
     pub(super) fn add(&mut self, key: &[u8], entry: TableEntry) -> Result<()> {
         let cut = key.iter().rposition(|b| *b == b'/').map_or(0, |at| at.saturating_add(1));
@@ -117,7 +117,7 @@ impl ReferenceTable {
         Ok(())
     }
 
-    /// Keeps bytes, and says where. `write` puts them at the end of what it gets.
+    /// Stores inline bytes and returns their entry. `write` appends them to the buffer it gets.
     pub(super) fn keep(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Option<ReferenceFault>) -> TableEntry {
         let start = self.inline.len();
         if let Some(fault) = write(&mut self.inline) {
@@ -149,7 +149,7 @@ impl ReferenceTable {
         })
     }
 
-    /// Gives addresses other numbers: those of the first `written` entries by the first list, others by the second.
+    /// Renumbers addresses: those of the first `written` entries by the first list, others by the second.
     pub(super) fn renumber(&mut self, written: usize, first: &[u32], others: &[u32]) {
         for (i, url) in self.url.iter_mut().enumerate().filter(|(_, u)| **u < BAD) {
             let numbers = if i < written { first } else { others };
@@ -157,7 +157,7 @@ impl ReferenceTable {
         }
     }
 
-    /// Puts everything in order. Entries for which `gone` holds are left out.
+    /// Sorts the table. Entries for which `gone` holds are left out.
     pub(super) fn finish(&mut self, gone: impl Fn(usize) -> bool) -> Result<()> {
         u32::try_from(self.len()).map_err(|_| too_many())?;
         let mut starts = vec![0u32; self.folders.len().saturating_add(1)];
@@ -215,7 +215,7 @@ impl ReferenceTable {
         Ok(())
     }
 
-    /// Whether the entries, which lie folder by folder, are in one of the two orders as they came; notes which.
+    /// Whether the entries, already grouped by folder, are in one of the two orders; notes which.
     fn is_in_order(&mut self, starts: &[u32]) -> bool {
         let mut textual = std::mem::take(&mut self.textual);
         let mut fine = true;
@@ -233,7 +233,7 @@ impl ReferenceTable {
         fine
     }
 
-    /// Puts the entries of each folder in order, the last of several with one name staying.
+    /// Sorts the entries of each folder; of several with one name the last is kept.
     fn sort(&mut self, order: &mut Vec<u32>, starts: &mut [u32]) {
         let mut textual = std::mem::take(&mut self.textual);
         let (mut from, mut kept) = (0usize, 0usize);
@@ -284,7 +284,7 @@ impl ReferenceTable {
         self.find_in(folder, name)
     }
 
-    /// What `name` in `folder`, which has its closing slash, stands for.
+    /// The reference of `name` in `folder`, which ends with a slash.
     pub(super) fn find_in(&self, folder: &[u8], name: &[u8]) -> Option<TableEntry> {
         let number = self.folders.find(folder)?;
         let places = self.places(number);
@@ -326,7 +326,7 @@ impl ReferenceTable {
         out
     }
 
-    /// Everything below `folder`, as folder, name and what it stands for.
+    /// Every entry below `folder`, as folder, name and reference.
     pub(super) fn below(&self, folder: Vec<u8>) -> impl Iterator<Item = (&[u8], &[u8], TableEntry)> {
         let start = self.by_path.partition_point(|f| self.folders.get(*f) < folder.as_slice());
         let inside = self.by_path.get(start..).unwrap_or_default().iter().copied();
@@ -350,9 +350,9 @@ impl ReferenceTable {
     }
 }
 
-/// What is said of a fault.
+/// The message of a fault.
 pub(super) fn said(fault: ReferenceFault) -> &'static str {
-    FAULTS.iter().find(|f| f.0 == fault).map_or("the reference makes no sense", |f| f.1)
+    FAULTS.iter().find(|f| f.0 == fault).map_or("the reference is invalid", |f| f.1)
 }
 
 /// The order of names as text.
@@ -360,7 +360,7 @@ fn by_text(a: &[u8], b: &[u8]) -> Ordering {
     a.cmp(b)
 }
 
-/// The order of names by the numbers in them: those of fewer digits first, so that `2.0` comes before `10.0`.
+/// Natural order of names: numbers with fewer digits first, so that `2.0` comes before `10.0`.
 #[inline]
 fn natural(a: &[u8], b: &[u8]) -> Ordering {
     let common = a.iter().zip(b).take_while(|(a, b)| a == b).count();

@@ -1,7 +1,7 @@
-//! The templates of a document: `{{u}}`, `{{ f(c='text') }}`, `{{ 64 + i*80 }}`.
+//! Evaluates the templates of a reference document: `{{u}}`, `{{ f(c='text') }}`, `{{ 64 + i*80 }}`.
 //!
-//! A language that can only compute: whole numbers, texts, names, calls of templates by keyword. It has no way to
-//! reach anything, and what it may take is bounded.
+//! A pure expression language: integers, strings, names, calls of templates by keyword. It has no access to anything
+//! else, and its depth and output are bounded.
 
 use std::collections::HashMap;
 
@@ -10,10 +10,10 @@ use crate::error::{Error, Result, invalid};
 /// How deep templates and brackets may nest.
 const MAX_DEPTH: u32 = 24;
 
-/// The longest text a template may become.
+/// Maximum length of an expanded template.
 const MAX_TEXT: usize = 64 << 10;
 
-/// What an expression comes to.
+/// The value of an expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum TemplateValue {
     Int(i128),
@@ -54,11 +54,11 @@ enum Op {
 #[derive(Debug, Default)]
 pub(super) struct Templates(HashMap<String, Template>);
 
-/// Names that hold where an expression stands, before those of the templates.
+/// Local names of an expression, which take precedence over the templates.
 pub(super) type Scope<'a> = &'a [(String, TemplateValue)];
 
 impl Templates {
-    /// Adds a template, in place of one of the same name.
+    /// Adds a template, replacing one of the same name.
     pub(super) fn add(&mut self, name: &str, text: &str) -> Result<()> {
         let template = Template::parse(text).map_err(|e| e.within(format!("template {name:?}")))?;
         self.0.insert(name.to_owned(), template);
@@ -69,7 +69,7 @@ impl Templates {
         self.0.is_empty()
     }
 
-    /// The text that `template` becomes.
+    /// Expands `template`.
     pub(super) fn render(&self, template: &Template, scope: Scope<'_>) -> Result<String> {
         self.text(template, scope, MAX_DEPTH)
     }
@@ -93,7 +93,7 @@ impl Templates {
 
     fn value(&self, expr: &Expr, scope: Scope<'_>, depth: u32) -> Result<TemplateValue> {
         let Some(deeper) = depth.checked_sub(1) else {
-            return Err(Error::invalid("templates lead to each other too deeply"));
+            return Err(Error::invalid("templates are nested too deeply"));
         };
         match expr {
             Expr::Int(n) => Ok(TemplateValue::Int(*n)),
@@ -111,7 +111,7 @@ impl Templates {
             }
             Expr::Minus(inner) => match self.value(inner, scope, deeper)? {
                 TemplateValue::Int(n) => n.checked_neg().map(TemplateValue::Int).ok_or_else(overflow),
-                TemplateValue::Text(_) => Err(Error::invalid("a text cannot be negative")),
+                TemplateValue::Text(_) => Err(Error::invalid("a string cannot be negated")),
             },
             Expr::Sum(left, op, right) => {
                 let left = self.value(left, scope, deeper)?;
@@ -126,7 +126,7 @@ impl Templates {
 }
 
 fn overflow() -> Error {
-    Error::invalid("a number in a template grows beyond all offsets")
+    Error::invalid("integer overflow in a template")
 }
 
 fn compute(left: TemplateValue, op: Op, right: TemplateValue) -> Result<TemplateValue> {
@@ -139,7 +139,7 @@ fn compute(left: TemplateValue, op: Op, right: TemplateValue) -> Result<Template
             }
             return Ok(TemplateValue::Text(a));
         }
-        _ => return Err(Error::invalid("a text and a number cannot be computed with")),
+        _ => return Err(Error::invalid("cannot combine a string and a number in a template")),
     };
     if b == 0 && matches!(op, Op::Div | Op::Floor | Op::Rest) {
         return Err(Error::invalid("a template divides by zero"));
@@ -157,7 +157,7 @@ fn compute(left: TemplateValue, op: Op, right: TemplateValue) -> Result<Template
         Op::Floor => floor(),
         Op::Rest => floor().and_then(|q| a.checked_sub(q.checked_mul(b)?)),
         Op::Div if a.checked_rem(b) == Some(0) => a.checked_div(b),
-        Op::Div => return Err(invalid!("{a} / {b} is no whole number; // rounds down")),
+        Op::Div => return Err(invalid!("{a} / {b} is not an integer; use // to round down")),
     };
     out.map(TemplateValue::Int).ok_or_else(overflow)
 }
@@ -173,7 +173,7 @@ impl Template {
             let mut p = TemplateParser { rest: rest.get(at.saturating_add(2)..).unwrap_or_default() };
             let expr = p.sum(MAX_DEPTH).map_err(|e| e.within(format!("{text:?}")))?;
             let Some(after) = p.rest.trim_start().strip_prefix("}}") else {
-                return Err(invalid!("{text:?} is no template that is understood"));
+                return Err(invalid!("cannot parse the template {text:?}"));
             };
             parts.push(TemplatePart::Value(expr));
             rest = after;
@@ -190,7 +190,7 @@ struct TemplateParser<'a> {
 }
 
 impl TemplateParser<'_> {
-    /// Takes `token` if it comes next.
+    /// Consumes `token` if it comes next.
     fn take(&mut self, token: &str) -> bool {
         let rest = self.rest.trim_start();
         // `}}` ends the expression, `//` is no `/`.
@@ -248,7 +248,7 @@ impl TemplateParser<'_> {
             if self.take(quote) {
                 let Some((text, after)) = self.rest.split_once(quote).filter(|(t, _)| !t.contains('\\'))
                 else {
-                    return Err(Error::invalid("a text is not closed, or has a backslash in it"));
+                    return Err(Error::invalid("a string is not closed, or contains a backslash"));
                 };
                 self.rest = after;
                 return Ok(Expr::Text(text.to_owned()));
@@ -259,7 +259,7 @@ impl TemplateParser<'_> {
             Some(c) if c.is_ascii_digit() => word.parse().map(Expr::Int).map_err(|_| overflow()),
             Some(_) if self.take("(") => Ok(Expr::Call(word, self.arguments(deeper)?)),
             Some(_) => Ok(Expr::Name(word)),
-            None => Err(Error::invalid("a number, a text or a name should be here")),
+            None => Err(Error::invalid("expected a number, a string or a name")),
         }
     }
 
@@ -277,11 +277,11 @@ impl TemplateParser<'_> {
         let mut out = Vec::new();
         while !self.take(")") {
             if !out.is_empty() && !self.take(",") {
-                return Err(Error::invalid("arguments are parted by commas"));
+                return Err(Error::invalid("arguments must be separated by commas"));
             }
             let name = self.word();
             if name.is_empty() || !self.take("=") {
-                return Err(Error::invalid("arguments are given by name: f(name='value')"));
+                return Err(Error::invalid("arguments must be given by name: f(name='value')"));
             }
             out.push((name, self.sum(depth)?));
         }

@@ -1,7 +1,7 @@
-//! The encodings of Parquet's values and levels.
+//! Decoders of Parquet's value and level encodings.
 //!
-//! Everything answers `None` where the bytes do not hold what they should. A value becomes a *cell*: an integer as it
-//! is, a text or bytes as the number under which a [`Heap`] keeps them, [`NULL`] for nothing.
+//! Everything returns `None` if the bytes are invalid. A value becomes a *cell*: an integer as it is, a string or bytes
+//! as their number in a [`Heap`], or [`NULL`].
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use bytes::Bytes;
 use super::footer::Physical;
 use crate::num::{u64_of, usize_of};
 
-/// The cell of a value that is not there.
+/// The cell of a null value.
 pub(super) const NULL: i64 = i64::MIN;
 
-/// The cell of a number that no offset or size can be: a fraction, say.
+/// The cell of a number that cannot be an offset or size, such as a fraction.
 pub(super) const ABSURD: i64 = -1;
 
-/// Runs of one value and packed bits, mixed: levels, and numbers of dictionary entries.
+/// The RLE/bit-packing hybrid encoding, of levels and dictionary indices.
 #[derive(Debug, Clone)]
 pub(super) struct Hybrid<'a> {
     bytes: &'a [u8],
@@ -37,12 +37,12 @@ impl<'a> Hybrid<'a> {
         (width <= 32).then_some(Self { bytes, width, run: RunLength::Same { left: 0, value: 0 } })
     }
 
-    /// The same value for ever.
+    /// The same value repeated without end.
     pub(super) fn constant(value: u32) -> Self {
         Self { bytes: &[], width: 0, run: RunLength::Same { left: u64::MAX, value } }
     }
 
-    /// The next value, and how often it follows: once at least, `most` times at most.
+    /// The next value and how often it repeats: at least once, at most `most` times.
     pub(super) fn take(&mut self, most: u64) -> Option<(u64, u32)> {
         loop {
             match &mut self.run {
@@ -115,7 +115,7 @@ fn zigzag(n: u64) -> i64 {
     (n >> 1).cast_signed() ^ -(n & 1).cast_signed()
 }
 
-/// `DELTA_BINARY_PACKED`: differences, packed in blocks.
+/// `DELTA_BINARY_PACKED`: differences, bit-packed in blocks.
 #[derive(Debug, Clone)]
 pub(super) struct DeltaDecoder<'a> {
     bytes: &'a [u8],
@@ -125,7 +125,7 @@ pub(super) struct DeltaDecoder<'a> {
     /// Values not yet taken.
     left: u64,
     value: i64,
-    /// Whether `value` is the next one as it stands: the first, which is stored whole.
+    /// Whether `value` is itself the next one: the first value is not stored as a difference.
     fresh: bool,
     least: i64,
     widths: &'a [u8],
@@ -135,7 +135,7 @@ pub(super) struct DeltaDecoder<'a> {
     width: u32,
 }
 
-/// No writer makes blocks of more values.
+/// Maximum values per block; no writer makes larger ones.
 const MAX_DELTA_BLOCK: u64 = 1 << 24;
 
 impl<'a> DeltaDecoder<'a> {
@@ -203,7 +203,7 @@ impl<'a> DeltaDecoder<'a> {
         Some(())
     }
 
-    /// What follows the last value; all values must have been taken.
+    /// The bytes after the last value; all values must have been taken.
     fn rest(mut self) -> Option<&'a [u8]> {
         while self.left > 0 {
             self.next()?;
@@ -224,19 +224,19 @@ pub(super) enum PageValues<'a> {
         cells: &'a [i64],
     },
     Delta(DeltaDecoder<'a>),
-    /// Lengths first, then all bytes.
+    /// `DELTA_LENGTH_BYTE_ARRAY`: lengths first, then all bytes.
     Lengths {
         lengths: DeltaDecoder<'a>,
         bytes: &'a [u8],
     },
-    /// What each shares with the one before, then the rest.
+    /// `DELTA_BYTE_ARRAY`: lengths of the prefix shared with the previous value, then the suffixes.
     Prefixes {
         shared: DeltaDecoder<'a>,
         lengths: DeltaDecoder<'a>,
         bytes: &'a [u8],
         last: Vec<u8>,
     },
-    /// The first byte of each value, the second of each, and so on.
+    /// `BYTE_STREAM_SPLIT`: the first byte of each value, the second of each, and so on.
     Split {
         bytes: &'a [u8],
         physical: Physical,
@@ -297,7 +297,7 @@ impl<'a> PageValues<'a> {
         Some(Self::Prefixes { shared, lengths, bytes, last: Vec::new() })
     }
 
-    /// The next values as cells, once a row from `out`'s start on.
+    /// Fills `out` with the next values as cells, one per row.
     pub(super) fn fill(&mut self, out: &mut [i64], heap: &mut Heap) -> Option<()> {
         if let Self::Dictionary { ids, cells } = self {
             let mut out = out;
@@ -420,12 +420,12 @@ fn text<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(now)
 }
 
-/// Where the values of a column go that are no numbers.
+/// Storage for the values of a column that are not numbers.
 #[derive(Debug)]
 pub(super) enum Heap {
-    /// Offsets and sizes: nowhere.
+    /// Offsets and sizes: none needed.
     Numbers,
-    /// Addresses, each kept once.
+    /// Addresses, each stored once.
     Urls { list: Vec<Arc<str>>, known: HashMap<Arc<str>, i64> },
     /// Bytes, all of them.
     Raws { bytes: Vec<u8>, ends: Vec<usize> },
@@ -505,7 +505,7 @@ fn integral(x: f64) -> i64 {
     }
 }
 
-/// What [`Heap::Raws`] gathered, to be cut into values.
+/// The contents of [`Heap::Raws`], to be split into values.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Raws {
     bytes: Vec<u8>,

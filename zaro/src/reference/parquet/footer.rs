@@ -1,6 +1,6 @@
-//! The end of a Parquet file: which columns there are, and where their bytes lie.
+//! Parses the footer of a Parquet file: its columns and where their bytes are.
 //!
-//! Only what rows are found by is kept: statistics, key-value metadata and other columns are passed over.
+//! Keeps only what is needed to find rows: statistics, key-value metadata and other columns are skipped.
 
 use super::thrift::{Thrift, ThriftField, kind};
 use crate::error::{Error, Result, invalid, unsupported};
@@ -15,7 +15,7 @@ const ENCRYPTED: &[u8; 4] = b"PARE";
 /// The length of the footer, and the magic.
 pub(super) const TAIL: usize = 8;
 
-/// No footer of four columns comes near this.
+/// Maximum length of a footer; four columns need far less.
 const MAX_FOOTER: u64 = 64 << 20;
 
 /// Row groups with fewer rows than this are read together with their neighbours.
@@ -78,7 +78,7 @@ impl Physical {
         }
     }
 
-    /// The bytes of one value, unless they differ.
+    /// The bytes per value, if fixed.
     pub(super) fn width(self) -> Option<usize> {
         match self {
             Self::Int32 | Self::Float => Some(4),
@@ -95,15 +95,15 @@ pub(super) struct ColumnChunk {
     pub(super) physical: Physical,
     /// Whether a value may be null.
     pub(super) optional: bool,
-    /// The number of the compression in Parquet.
+    /// Parquet's number of the compression codec.
     pub(super) codec: i64,
     pub(super) start: u64,
     pub(super) length: u64,
-    /// Where the list of its pages is, if there is one.
+    /// Where its page index is, if there is one.
     pub(super) index: Option<(u64, u64)>,
 }
 
-/// Some rows that are stored together.
+/// A row group.
 #[derive(Debug, Clone)]
 pub(super) struct RowGroup {
     /// The first of its rows in the file.
@@ -112,14 +112,14 @@ pub(super) struct RowGroup {
     pub(super) chunks: Vec<ColumnChunk>,
 }
 
-/// Rows that are read in one go.
+/// Rows that are read together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RowBlock {
     pub(super) first: u64,
     pub(super) rows: u64,
 }
 
-/// What the end of a file says.
+/// The contents of a footer.
 #[derive(Debug)]
 pub(super) struct Footer {
     pub(super) groups: Vec<RowGroup>,
@@ -134,7 +134,7 @@ impl Footer {
         self.blocks.get(at).filter(|b| row - b.first < b.rows).map(|_| at)
     }
 
-    /// What this takes in memory, about.
+    /// Approximate size in memory.
     pub(super) fn cost(&self) -> usize {
         let groups = self.groups.len().saturating_mul(size_of::<RowGroup>() + 4 * size_of::<ColumnChunk>());
         groups.saturating_add(self.blocks.len().saturating_mul(size_of::<RowBlock>()))
@@ -150,11 +150,11 @@ pub(super) fn length(end: &[u8]) -> Result<usize> {
         return Err(Error::unsupported("the Parquet file is encrypted"));
     }
     if magic != MAGIC {
-        return Err(Error::invalid("not Parquet, or cut off: it does not end with PAR1"));
+        return Err(Error::invalid("not Parquet, or truncated: the file does not end with PAR1"));
     }
     let length = u64::from(u32::from_le_bytes([*a, *b, *c, *d]));
     if length > MAX_FOOTER {
-        return Err(invalid!("the footer cannot have {length} bytes"));
+        return Err(invalid!("invalid footer length {length}"));
     }
     usize_of(length)
 }
@@ -206,7 +206,7 @@ pub(super) fn parse(bytes: &[u8], limit: u64) -> Result<Footer> {
     }
     let known = |c: &SchemaColumn| c.role.is_some();
     if !columns.iter().any(known) {
-        return Err(Error::invalid("no column is called path, offset, size or raw"));
+        return Err(Error::invalid("there is no column path, offset, size or raw"));
     }
     let blocks = blocks(&groups, limit);
     Ok(Footer { groups, blocks })
@@ -246,7 +246,7 @@ fn schema(t: &mut Thrift<'_>) -> Option<Vec<SchemaColumn>> {
     Some(columns)
 }
 
-/// One row group; the inner result tells of a file that is well formed but none of ours.
+/// Parses a row group; the inner error is for a well-formed file without references.
 fn group(t: &mut Thrift<'_>, columns: &[SchemaColumn], first: u64) -> Option<Result<RowGroup>> {
     let mut chunks = Vec::new();
     let mut rows = 0;
@@ -277,7 +277,7 @@ fn group(t: &mut Thrift<'_>, columns: &[SchemaColumn], first: u64) -> Option<Res
     })
 }
 
-/// One column of a row group; `None` inside if it is none that a reference has.
+/// Parses a column of a row group; the inner `None` is for a column that references do not have.
 fn chunk(t: &mut Thrift<'_>, column: Option<&SchemaColumn>) -> Option<Result<Option<ColumnChunk>>> {
     let (mut elsewhere, mut described) = (false, false);
     let (mut index_offset, mut index_length) = (None, None);
@@ -317,7 +317,7 @@ fn chunk(t: &mut Thrift<'_>, column: Option<&SchemaColumn>) -> Option<Result<Opt
     let Some(role) = column.role.filter(|_| column.flat) else { return Some(Ok(None)) };
     let name = role.name();
     let fault = |what: &str| Some(Err(invalid!("the column {name:?} {what}")));
-    let Some(physical) = column.physical else { return fault("is of a type that no reference has") };
+    let Some(physical) = column.physical else { return fault("has a type that references cannot have") };
     if column.repetition > 1 {
         return fault("is a list");
     }
@@ -333,18 +333,18 @@ fn chunk(t: &mut Thrift<'_>, column: Option<&SchemaColumn>) -> Option<Result<Opt
         _ => data,
     };
     let (Ok(start), Ok(length)) = (u64::try_from(start), u64::try_from(length)) else {
-        return fault("lies before the file");
+        return fault("has a negative position");
     };
     if start.checked_add(length).is_none() {
-        return fault("lies behind every file");
+        return fault("has a position that overflows");
     }
     let index = index_offset.zip(index_length).filter(|(_, n)| *n > 0);
     let optional = column.repetition == 1;
     Some(Ok(Some(ColumnChunk { role, physical, optional, codec, start, length, index })))
 }
 
-/// Cuts the rows so that little is read for one of them: small row groups together, large ones in parts. Rows from
-/// `limit` on have no number in the array and are left out.
+/// Splits the rows so that little is read for one of them: small row groups together, large ones in parts. Rows from
+/// `limit` on have no chunk in the array and are left out.
 fn blocks(groups: &[RowGroup], limit: u64) -> Vec<RowBlock> {
     let mut out: Vec<RowBlock> = Vec::new();
     // Whether the last block may take up more.

@@ -1,4 +1,4 @@
-//! `.zmetadata` of a Parquet reference store: the documents of all nodes, and where the rows of each array's chunks lie.
+//! `.zmetadata` of a Parquet reference store: the documents of all nodes, and the row layout of each array.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,24 +12,25 @@ use crate::meta::{ChunkKeys, Grid};
 use crate::num::{self, product};
 use crate::reference::arrays;
 
-/// Rows of a partition beyond this are absurd: no machine writes them.
+/// Maximum rows per partition.
 const MAX_RECORD_SIZE: u64 = 1 << 32;
 
-/// What `.zmetadata` says.
+/// The parsed `.zmetadata`.
 #[derive(Debug)]
 pub(super) struct Metadata {
-    /// Rows a partition.
+    /// Rows per partition.
     pub(super) record_size: u64,
     /// The text of each document, by key.
     pub(super) documents: BTreeMap<String, Bytes>,
-    /// The arrays, by path, each with the number it has in this list; or why its chunks cannot be found.
+    /// The layouts of the arrays.
     pub(super) layouts: Vec<Arc<RowLayout>>,
+    /// Positions in `layouts` by path, or why the chunks of an array cannot be found.
     by_path: BTreeMap<String, Result<usize, String>>,
     /// Whether documents of V3 are among them.
     v3: bool,
 }
 
-/// Where the chunks of an array are among the rows.
+/// Maps the chunks of an array to rows.
 #[derive(Debug)]
 pub(super) struct RowLayout {
     pub(super) path: Arc<str>,
@@ -40,7 +41,7 @@ pub(super) struct RowLayout {
     keys: ChunkKeys,
 }
 
-/// What a key that is no document's stands for.
+/// The chunk of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct KeyPlace {
     /// The number of the array.
@@ -49,7 +50,7 @@ pub(super) struct KeyPlace {
     pub(super) chunk: u64,
 }
 
-/// Checks a number of rows a partition.
+/// Checks a number of rows per partition.
 pub(super) fn check_record_size(n: u64) -> Result<u64> {
     if n == 0 || n > MAX_RECORD_SIZE {
         return Err(invalid!("must be 1 to {MAX_RECORD_SIZE}, not {n}").with_field("record_size"));
@@ -71,11 +72,11 @@ impl Metadata {
             }
         }
         let Some(record_size) = record_size else {
-            return Err(Error::invalid("\"record_size\" is missing: these are no references")
+            return Err(Error::invalid("\"record_size\" is missing: not a Parquet reference store")
                 .with_field("record_size"));
         };
         let Some(rows) = whole_number(&record_size) else {
-            let wrong = format!("must be a whole number of rows, not {record_size}");
+            let wrong = format!("must be an integer, not {record_size}");
             return Err(Error::invalid(wrong).with_field("record_size"));
         };
         let Some(Json::Object(documents)) = metadata else {
@@ -122,7 +123,7 @@ impl Metadata {
         out
     }
 
-    /// The chunk that `key` stands for; `None` if there is no such chunk.
+    /// The chunk of `key`; `None` if there is no such chunk.
     pub(super) fn place(&self, key: &str) -> Result<Option<KeyPlace>> {
         let Some((number, below)) = self.array_of(key) else { return Ok(None) };
         match number {
@@ -173,7 +174,7 @@ impl Metadata {
         (!self.v3).then(|| self.zmetadata(None).into())
     }
 
-    /// `.zmetadata`, with the number of rows if it is given: without it, it is consolidated metadata and no more.
+    /// `.zmetadata`, with the number of rows if given: without it, these are plain consolidated metadata.
     pub(super) fn zmetadata(&self, record_size: Option<u64>) -> String {
         let mut out = String::from("{\"metadata\":{");
         for (n, (key, text)) in self.documents.iter().enumerate() {
@@ -254,7 +255,7 @@ impl RowLayout {
     }
 }
 
-/// The layout of an array from its `.zarray`. What else is wrong with the document is for others to say.
+/// The layout of an array from its `.zarray`. Other errors of the document are reported when the array is opened.
 fn v2(path: &str, document: &Json) -> Result<RowLayout> {
     let shape = extents(document.get("shape"), "shape")?;
     let chunks = extents(document.get("chunks"), "chunks")?;

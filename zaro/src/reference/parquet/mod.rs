@@ -1,4 +1,4 @@
-//! Kerchunk's references in Parquet: a folder with `.zmetadata`, and for each array files `refs.N.parq` with a row a
+//! Kerchunk references in Parquet: a folder with `.zmetadata`, and for each array files `refs.N.parq` with one row per
 //! chunk.
 //!
 //! ```text
@@ -7,13 +7,12 @@
 //!   group/w/refs.3.parq
 //! ```
 //!
-//! Opening reads `.zmetadata` and nothing else. A lookup reads the end of one file, then the row group that holds the
-//! row (or the part of it, where row groups are large), and keeps both for those who ask next, up to a fixed number of
-//! bytes. A file, a column or a row that is not there means that the chunk is missing; a file that is there and cannot
-//! be read is an error.
+//! Opening reads only `.zmetadata`. A lookup reads the end of one file, then the row group that holds the row (or a
+//! part of it, where row groups are large), and caches both, up to a fixed number of bytes. A missing file, column or
+//! row means that the chunk is missing; a file that exists and cannot be read is an error.
 //!
-//! The reader is our own: it takes single pages by range, checks every number, and allocates only what the bytes can
-//! justify. [`ParquetWriter`] makes such folders.
+//! The reader is our own: it reads single pages by range, checks every number, and allocates only in proportion to the
+//! bytes read. [`ParquetWriter`] writes such folders.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -50,19 +49,19 @@ pub use write::RECORD_SIZE;
 pub(in crate::reference) use write::documents;
 pub(crate) use write::{ParquetWriter, Written};
 
-/// The document that makes a folder a store of references.
+/// The document that makes a folder a reference store.
 pub(crate) const ZMETADATA: &str = ".zmetadata";
 
-/// Bytes read from the end of a file at first. Most files are not longer.
+/// Bytes read from the end of a file first. Most files are not longer.
 const END: u64 = 512 << 10;
 
-/// Parts of a listing that are fetched at once.
+/// Parts of a listing fetched concurrently.
 const AT_ONCE: usize = 4;
 
-/// With more partitions than this, a folder is listed before its files are asked for.
+/// With more partitions than this, a folder is listed before its files are requested.
 const ASKED: u64 = 16;
 
-/// With more partitions than this, a folder that cannot be listed is not walked over.
+/// With more partitions than this, a folder that cannot be listed is an error.
 const WALKED: u64 = 1 << 20;
 
 /// Opens the references in `store`, which is rooted at the folder of `.zmetadata`.
@@ -83,7 +82,7 @@ pub fn from_metadata(store: SharedStore, zmetadata: &[u8], context: &Context) ->
 struct ParquetMap {
     store: SharedStore,
     metadata: Arc<Metadata>,
-    /// Keeps ends of files and rows that were read.
+    /// Caches footers and rows.
     context: Context,
     owner: u64,
 }
@@ -98,9 +97,9 @@ impl Drop for ParquetMap {
 #[derive(Debug)]
 struct Partition {
     footer: Footer,
-    /// The file, if it is short.
+    /// The whole file, if it is short.
     whole: Option<Bytes>,
-    /// The state of the file that the footer is of.
+    /// The version of the file that the footer is from.
     state: ObjectMeta,
 }
 
@@ -110,13 +109,13 @@ impl Partition {
     }
 }
 
-/// A row that is asked for.
+/// A requested row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct WantedRow {
     array: usize,
     partition: u64,
     row: u64,
-    /// Its place among the questions.
+    /// Its index in the request.
     asked: usize,
 }
 
@@ -165,11 +164,11 @@ impl ParquetMap {
         if all > end.len() && whole.is_none() {
             let range = Some(ByteRange::Suffix(u64_of(all)));
             let longer = self.store.get_opts(&key, GetOptions::range(range).of_state(&state)).await?;
-            let gone = || named(Error::io("the file has gone since it was opened"));
+            let gone = || named(Error::io("the file was deleted since it was opened"));
             end = longer.ok_or_else(gone)?.bytes;
         }
         let Some(start) = end.len().checked_sub(all) else {
-            return Err(named(Error::invalid("cut off: the file is shorter than its footer")));
+            return Err(named(Error::invalid("truncated: the file is shorter than its footer")));
         };
         let body = end.get(start..end.len().saturating_sub(TAIL)).unwrap_or_default();
         let footer = footer::parse(body, self.metadata.record_size).map_err(named)?;
@@ -282,7 +281,7 @@ impl ParquetMap {
         }))
     }
 
-    /// What rows of one file stand for, by their places among the questions.
+    /// The locations of rows of one file, by their index in the request.
     async fn locate_in(&self, asked: Vec<WantedRow>) -> Result<Vec<(usize, Option<Location>)>> {
         let mut found = Vec::with_capacity(asked.len());
         let Some(WantedRow { array, partition, .. }) = asked.first().copied() else { return Ok(found) };

@@ -1,4 +1,4 @@
-//! The pages of a column: found, checked, decompressed, and their rows taken.
+//! Reads, checks, decompresses and decodes the pages of a Parquet column.
 
 use std::ops::Range;
 
@@ -15,19 +15,19 @@ use crate::error::{Error, Result, invalid, unsupported};
 use crate::num::{u64_of, usize_of};
 use crate::store::{ByteRange, ObjectMeta, SharedStore};
 
-/// Columns of a row group up to this are fetched whole.
+/// Columns of a row group up to this size are fetched whole.
 const WHOLE: u64 = 4 << 20;
 
-/// Of longer ones, this much is fetched at a time.
+/// Longer ones are fetched in windows of this size.
 const WINDOW: u64 = 1 << 20;
 
-/// And this much at first, to see what their pages are like.
+/// The size of the first window, to see what their pages are like.
 const FIRST: u64 = 64 << 10;
 
-/// No header of a page is longer: statistics can be long, but not so long.
+/// Maximum length of a page header: statistics can be long, but not so long.
 const MAX_HEADER: u64 = 16 << 20;
 
-/// The expansion of snappy ends below this.
+/// Upper bound of snappy's compression ratio.
 const SNAPPY_RATIO: usize = 64;
 
 /// The file that pages are read from.
@@ -35,9 +35,9 @@ const SNAPPY_RATIO: usize = 64;
 pub(super) struct PageSource<'a> {
     pub(super) store: &'a SharedStore,
     pub(super) key: &'a str,
-    /// All its bytes, if they are at hand.
+    /// All its bytes, if they were read.
     pub(super) whole: Option<&'a Bytes>,
-    /// The state that is meant.
+    /// The version to read.
     pub(super) state: &'a ObjectMeta,
 }
 
@@ -54,21 +54,21 @@ impl PageSource<'_> {
         }
         let ranges: Vec<_> = spans.iter().map(|&(offset, length)| ByteRange::span(offset, length)).collect();
         let found = self.store.get_ranges(self.key, &ranges, Some(self.state)).await?;
-        found.map(|(parts, _)| parts).ok_or_else(|| Error::io("the file has gone since it was opened"))
+        found.map(|(parts, _)| parts).ok_or_else(|| Error::io("the file was deleted since it was opened"))
     }
 
     async fn get(&self, offset: u64, length: u64) -> Result<Bytes> {
         let mut parts = self.get_all(&[(offset, length)]).await?;
-        parts.pop().ok_or_else(|| Error::io("a range was left without an answer"))
+        parts.pop().ok_or_else(|| Error::io("the store returned fewer ranges than requested"))
     }
 }
 
-/// The bytes of `chunk` to fetch before anything is known of its pages.
+/// The first bytes of `chunk` to fetch, before its pages are known.
 pub(super) fn first_span(chunk: &ColumnChunk) -> (u64, u64) {
     (chunk.start, if chunk.length <= WHOLE { chunk.length } else { FIRST })
 }
 
-/// What a page says of itself.
+/// A parsed page header.
 #[derive(Debug, Clone, Copy, Default)]
 struct PageHeader {
     kind: i64,
@@ -91,7 +91,7 @@ const DATA: i64 = 0;
 const DICTIONARY: i64 = 2;
 const DATA_2: i64 = 3;
 
-/// Reads a header; with how many bytes it takes.
+/// Parses a header; returns its length, too.
 fn header(bytes: &[u8]) -> Option<(PageHeader, usize)> {
     let mut h = PageHeader { packed_values: true, kind: -1, ..PageHeader::default() };
     let mut t = Thrift::new(bytes);
@@ -130,12 +130,12 @@ fn header(bytes: &[u8]) -> Option<(PageHeader, usize)> {
     Some((h, t.position()))
 }
 
-/// A column being walked over.
+/// Iterates over the pages of a column.
 #[derive(Debug)]
 pub(super) struct ColumnWalk<'a> {
     file: &'a PageSource<'a>,
     chunk: &'a ColumnChunk,
-    /// What was fetched last, and where it begins.
+    /// The window fetched last, and its offset.
     held: (u64, Bytes),
     end: u64,
 }
@@ -150,7 +150,7 @@ impl<'a> ColumnWalk<'a> {
         invalid!("the column {:?} {what}", self.chunk.role.name())
     }
 
-    /// `length` bytes from `offset` on, which may not lie beyond the column.
+    /// `length` bytes from `offset` on, which must lie within the column.
     async fn need(&mut self, offset: u64, length: u64) -> Result<Bytes> {
         let end = offset.checked_add(length).filter(|end| *end <= self.end);
         let end = end.ok_or_else(|| self.damaged("ends in the middle of a page"))?;
@@ -166,7 +166,7 @@ impl<'a> ColumnWalk<'a> {
         let from = usize_of(offset - start)?;
         let to = from.saturating_add(usize_of(length)?);
         if to > bytes.len() {
-            return Err(Error::io("fewer bytes came than were asked for"));
+            return Err(Error::io("the store returned fewer bytes than requested"));
         }
         Ok(bytes.slice(from..to))
     }
@@ -190,7 +190,7 @@ impl<'a> ColumnWalk<'a> {
         }
     }
 
-    /// Takes the `wanted` rows of a row group of `rows` into `out`, which has a cell for each.
+    /// Reads the `wanted` rows of a row group of `rows` into `out`, one cell per row.
     pub(super) async fn rows(
         &mut self,
         rows: u64,
@@ -208,7 +208,8 @@ impl<'a> ColumnWalk<'a> {
             }
             let (header, length) = self.header(at).await?;
             let body = at.saturating_add(length);
-            let next = body.checked_add(header.packed).ok_or_else(|| self.damaged("has an endless page"))?;
+            let next =
+                body.checked_add(header.packed).ok_or_else(|| self.damaged("has a page that is too long"))?;
             if header.kind == DICTIONARY {
                 if cells.is_some() {
                     return Err(self.damaged("has two dictionaries"));
@@ -243,7 +244,7 @@ impl<'a> ColumnWalk<'a> {
         Ok(())
     }
 
-    /// Where the page begins that holds the first row wanted, and its first row: from the list of pages, where a long
+    /// The offset of the page that holds the first wanted row, and its first row: from the page index, where a long
     /// column has one.
     async fn jump(&self, wanted: &Range<u64>) -> Result<Option<(u64, u64)>> {
         let Some((offset, length)) = self.chunk.index else { return Ok(None) };
@@ -277,15 +278,15 @@ impl<'a> ColumnWalk<'a> {
             (Some(()), best) if best.is_none_or(|(at, _)| at >= self.chunk.start && at < self.end) => {
                 Ok(best)
             }
-            _ => Err(self.damaged("has a damaged list of pages")),
+            _ => Err(self.damaged("has a damaged page index")),
         }
     }
 
-    /// The bytes of a page as they are stored, checked if there is something to check them with.
+    /// The stored bytes of a page, checked if there is a checksum.
     async fn body(&mut self, header: &PageHeader, at: u64) -> Result<Bytes> {
         let bytes = self.need(at, header.packed).await?;
         if header.crc.is_some_and(|crc| crc != crc32fast::hash(&bytes)) {
-            return Err(self.damaged("has a page whose checksum differs"));
+            return Err(self.damaged("has a page with a wrong checksum"));
         }
         Ok(bytes)
     }
@@ -306,7 +307,7 @@ impl<'a> ColumnWalk<'a> {
             unpacked = self.unpack(page, header.unpacked)?;
             if self.chunk.optional {
                 if header.levels != 3 {
-                    return Err(unsupported!("levels in Parquet's encoding {}", header.levels));
+                    return Err(unsupported!("unknown Parquet encoding of levels ({})", header.levels));
                 }
                 let (length, rest) = unpacked.split_first_chunk::<4>().ok_or_else(cut)?;
                 let length = usize_of(u64::from(u32::from_le_bytes(*length)))?;
@@ -335,7 +336,7 @@ impl<'a> ColumnWalk<'a> {
         };
         let Some(values) = PageValues::new(values, header.encoding, self.chunk.physical, cells) else {
             let name = self.chunk.role.name();
-            return Err(unsupported!("the column {name:?} in Parquet's encoding {}", header.encoding));
+            return Err(unsupported!("unknown Parquet encoding of column {name:?} ({})", header.encoding));
         };
         let damaged = || self.damaged("has damaged values");
         take(levels, values.ok_or_else(damaged)?, skip, slots, heap).ok_or_else(damaged)
@@ -383,11 +384,11 @@ fn take(
     Some(())
 }
 
-/// Undoes one of Parquet's compressions; `length` is what the page says.
+/// Decompresses a page; `length` is the size in its header.
 fn unpack(codec: i64, bytes: &Bytes, length: usize) -> Result<Bytes> {
     let too_much = |ratio: usize| {
         if length > bytes.len().saturating_mul(ratio).saturating_add(1 << 10) {
-            return Err(invalid!("{} bytes cannot become {length}", bytes.len()));
+            return Err(invalid!("{} bytes cannot decompress to {length}", bytes.len()));
         }
         Ok(())
     };
@@ -400,7 +401,7 @@ fn unpack(codec: i64, bytes: &Bytes, length: usize) -> Result<Bytes> {
             too_much(SNAPPY_RATIO)?;
             let fault = |e: snap::Error| Error::invalid("snappy: the block is damaged").with_source(e);
             if snap::raw::decompress_len(bytes).map_err(fault)? != length {
-                return Err(Error::invalid("snappy: the block has another length than its page"));
+                return Err(Error::invalid("snappy: the length of the block differs from that of its page"));
             }
             Ok(snap::raw::Decoder::new().decompress_vec(bytes).map_err(fault)?.into())
         }
@@ -422,7 +423,7 @@ fn unpack(codec: i64, bytes: &Bytes, length: usize) -> Result<Bytes> {
                 5 | 7 => "LZ4",
                 _ => "an unknown method",
             };
-            Err(unsupported!("compressed with {name}; none, snappy, gzip and zstd are read"))
+            Err(unsupported!("compressed with {name}; supported are none, snappy, gzip and zstd"))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Rows of a partition in memory, small, and what each stands for.
+//! Rows of a partition in a compact in-memory form, and the location that each stands for.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::error::{Error, Result, invalid};
 use crate::num::{u64_of, usize_of};
 use crate::reference::{Location, Remote, Span};
 
-/// What raw bytes begin with that are the text of others, as in JSON.
+/// Prefix of raw bytes that are base64, as in JSON.
 pub(super) const TEXT: &[u8] = b"base64:";
 
 /// Neighbouring rows.
@@ -31,7 +31,7 @@ pub(super) struct Rows {
     raws: Raws,
 }
 
-/// One column, in as few bytes as its values allow.
+/// One column, in the narrowest form its values allow.
 #[derive(Debug)]
 enum ColumnCells {
     /// The same in every row.
@@ -94,7 +94,9 @@ impl Rows {
             let to = end.min(group.first.saturating_add(group.rows));
             let (start, stop) = (usize_of(from - block.first)?, usize_of(to - block.first)?);
             for chunk in &group.chunks {
-                let first = fetched.next().ok_or_else(|| Error::io("a range was left without an answer"))?;
+                let first = fetched
+                    .next()
+                    .ok_or_else(|| Error::io("the store returned fewer ranges than requested"))?;
                 let Some((_, cells, heap)) = columns.iter_mut().find(|(role, ..)| *role == chunk.role) else {
                     continue;
                 };
@@ -127,7 +129,7 @@ impl Rows {
         self.first..self.first.saturating_add(u64_of(self.count))
     }
 
-    /// What `row` of the file, a row of the array at `near`, stands for.
+    /// The location of `row` of the file, which belongs to the array at `near`.
     pub(super) fn locate(&self, row: u64, near: &Arc<str>) -> Result<Option<Location>> {
         let Some(at) = row.checked_sub(self.first).and_then(|n| usize_of(n).ok()).filter(|n| *n < self.count)
         else {
@@ -149,7 +151,7 @@ impl Rows {
         Ok(Some(Location::Remote(Remote { url: url.clone(), span, pin: None, near: Some(near.clone()) })))
     }
 
-    /// What this takes in memory, about.
+    /// Approximate size in memory.
     pub(super) fn cost(&self) -> usize {
         let cells =
             [&self.path, &self.offset, &self.size, &self.raw].map(ColumnCells::cost).iter().sum::<usize>();
@@ -166,26 +168,28 @@ fn heap(role: ReferenceColumn) -> Heap {
     }
 }
 
-/// Bytes that are here; those that say so are the text of others.
+/// Inline bytes, decoded if they have the base64 prefix.
 fn inline(raw: Bytes) -> Result<Bytes> {
     match raw.strip_prefix(TEXT) {
         None => Ok(raw),
         Some(text) => {
             let text: Vec<u8> = text.iter().copied().filter(|b| !b.is_ascii_whitespace()).collect();
             let decoded = ENGINE.decode(&text);
-            Ok(decoded.map_err(|e| Error::invalid("the raw bytes are no base64").with_source(e))?.into())
+            Ok(decoded
+                .map_err(|e| Error::invalid("the raw bytes are not valid base64").with_source(e))?
+                .into())
         }
     }
 }
 
-/// Which bytes are meant; all of them where both numbers are 0 or missing.
+/// The byte range; `None` for the whole object, if both numbers are 0 or missing.
 fn span(offset: i64, size: i64) -> Result<Option<Span>> {
     match (offset, size) {
         (NULL | 0, NULL | 0) => Ok(None),
-        (NULL, _) | (_, NULL) => Err(Error::invalid("offset and size must be given both, or neither")),
+        (NULL, _) | (_, NULL) => Err(Error::invalid("offset and size must be given together")),
         (offset, size) => match (u64::try_from(offset), u64::try_from(size)) {
             (Ok(offset), Ok(length)) => Ok(Some(Span { offset, length })),
-            _ => Err(Error::invalid("offset and size must be whole numbers, not negative")),
+            _ => Err(Error::invalid("offset and size must be non-negative integers")),
         },
     }
 }

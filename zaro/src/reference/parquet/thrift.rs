@@ -1,14 +1,14 @@
-//! Thrift's compact protocol, as far as Parquet's headers need it.
+//! Minimal reader of Thrift's compact protocol, for Parquet's headers.
 //!
-//! Everything answers `None` where the bytes end too early or break the rules; the caller knows what was being read.
-//! Nothing is allocated here.
+//! Everything returns `None` if the bytes are truncated or invalid; the caller knows what was being read. Nothing is
+//! allocated.
 
 use crate::num::usize_of;
 
 /// How deeply skipped values may nest.
 const MAX_DEPTH: u32 = 32;
 
-/// The types of the protocol that are asked for by name.
+/// The type codes in use.
 pub(super) mod kind {
     pub(in super::super) const TRUE: u8 = 1;
     pub(in super::super) const FALSE: u8 = 2;
@@ -78,7 +78,7 @@ impl<'a> Thrift<'a> {
         Some(out)
     }
 
-    /// The head of a list: the type of its items and how many there are, which the bytes left can hold.
+    /// The header of a list: the type and number of its items, checked against the bytes left.
     pub(super) fn list(&mut self) -> Option<(u8, usize)> {
         let head = self.byte()?;
         let count = match head >> 4 {
@@ -89,7 +89,7 @@ impl<'a> Thrift<'a> {
         (count <= self.bytes.len().checked_sub(self.at)?).then_some((head & 0x0f, count))
     }
 
-    /// Shows the fields of a structure to `see`, which answers whether it has read the value.
+    /// Calls `see` with each field of a structure; it returns whether it has read the value.
     pub(super) fn fields(
         &mut self,
         mut see: impl FnMut(&mut Self, ThriftField) -> Option<bool>,

@@ -1,8 +1,8 @@
-//! References written as a folder of Parquet files.
+//! Writes references as a folder of Parquet files.
 //!
-//! The files are what the plainest of readers take: one row group, pages of the first version, four columns of the
-//! types that fsspec's and GDAL's readers ask for, none of them typed by its being empty, zstd. `offset` and `size` are
-//! never null, since readers through pandas would make floats of them. The same references give the same bytes.
+//! The files suit the simplest readers: one row group, pages of the first version, four columns of the types that
+//! fsspec's and GDAL's readers expect (also if they are empty), zstd. `offset` and `size` are never null, since pandas
+//! would turn them into floats. The same references give the same bytes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -28,13 +28,13 @@ use crate::num::{u64_of, usize_of};
 use crate::reference::{Location, ReferenceStore, Remote};
 use crate::store::{Condition, SharedStore, StoreExt as _, join};
 
-/// Rows a partition, unless said otherwise: what kerchunk, VirtualiZarr and GDAL write.
+/// Default rows per partition, as kerchunk, VirtualiZarr and GDAL write.
 pub const RECORD_SIZE: u64 = 100_000;
 
-/// Memory for partitions that are not yet whole.
+/// Memory for pending partitions.
 const MEMORY: usize = 128 << 20;
 
-/// Rows handed over at a time.
+/// Rows per batch.
 const BATCH: u64 = 1 << 14;
 
 const SCHEMA: &str = "message schema { optional binary path (STRING); required int64 offset; required int64 size; \
@@ -47,17 +47,17 @@ pub struct Written {
     pub references: u64,
     /// Files of references.
     pub partitions: u64,
-    /// Keys that a Parquet store has no place for: neither documents of nodes nor chunks of an array's grid. No reader
-    /// of the array asks for them.
+    /// Keys that Parquet cannot store: neither documents of nodes nor chunks of an array's grid. No reader of the array
+    /// requests them.
     pub left_out: u64,
     /// The first few of them.
     pub examples: Vec<String>,
 }
 
-/// Writes references, in any order; those of one partition one after another cost least.
+/// Writes references, in any order; cheapest if those of one partition follow each other.
 ///
-/// A partition is written when it is whole, or when memory for those that are not runs out; should more of it come
-/// after that, it is read back. `.zmetadata` comes last: without it a folder is no store.
+/// A partition is written when it is complete, or when the memory for pending ones runs out; if more of it comes after
+/// that, it is read back. `.zmetadata` is written last: without it a folder is not a store.
 #[derive(Debug)]
 pub(crate) struct ParquetWriter {
     target: SharedStore,
@@ -71,14 +71,14 @@ pub(crate) struct ParquetWriter {
     report: Written,
 }
 
-/// A partition that is not yet written.
+/// A pending partition.
 #[derive(Debug, Default)]
 struct Filling {
     rows: Vec<Row>,
     urls: Vec<ByteArray>,
     known: HashMap<Arc<str>, usize>,
     raws: Vec<ByteArray>,
-    /// What it takes in memory, about.
+    /// Approximate size in memory.
     bytes: usize,
     used: u64,
 }
@@ -97,7 +97,7 @@ enum RowContent {
 
 impl ParquetWriter {
     /// Into the folder that `target` is rooted at, which should be empty. `documents` are those of all nodes by key
-    /// (`v/.zarray`), `record_size` the rows a partition.
+    /// (`v/.zarray`), `record_size` the rows per partition.
     pub(crate) fn new(
         target: SharedStore,
         record_size: u64,
@@ -105,7 +105,7 @@ impl ParquetWriter {
     ) -> Result<Self> {
         // GDAL keeps the number in 32 bits.
         if record_size == 0 || i32::try_from(record_size).is_err() {
-            return Err(usage!("a partition has 1 to {} rows, not {record_size}", i32::MAX));
+            return Err(usage!("the rows per partition must be 1 to {}, not {record_size}", i32::MAX));
         }
         let metadata = Arc::new(Metadata::new(documents, record_size));
         Ok(Self {
@@ -120,13 +120,13 @@ impl ParquetWriter {
         })
     }
 
-    /// The same with other room for partitions that are not yet whole.
+    /// With another memory limit for pending partitions.
     #[cfg(test)]
     pub(crate) fn with_memory(self, bytes: usize) -> Self {
         Self { memory: bytes, ..self }
     }
 
-    /// Takes the reference of `key`; of one that comes twice the last counts. Documents, given before, are passed over.
+    /// Adds the reference of `key`; if it comes twice, the last wins. Documents, given before, are skipped.
     pub(crate) async fn put(&mut self, key: &str, location: &Location) -> Result<()> {
         if key == ZMETADATA || self.metadata.documents.contains_key(key) {
             return Ok(());
@@ -160,7 +160,7 @@ impl ParquetWriter {
         Ok(())
     }
 
-    /// Writes what is left, and `.zmetadata`. An archive still has to be [finished](crate::store::Store::finish).
+    /// Writes pending partitions, and `.zmetadata`. An archive still has to be [finished](crate::store::Store::finish).
     pub(crate) async fn finish(mut self) -> Result<Written> {
         while let Some(at) = self.open.keys().next().copied() {
             self.close(at).await?;
@@ -199,7 +199,7 @@ impl ParquetWriter {
         Ok(())
     }
 
-    /// Takes a partition back that was written before it was whole.
+    /// Reads back a partition that was written before it was complete.
     async fn reopen(&mut self, at: (usize, u64)) -> Result<()> {
         let (array, partition) = at;
         let map = ParquetMap::new(self.target.clone(), self.metadata.clone(), &Context::shared());
@@ -252,11 +252,11 @@ impl Filling {
     fn url(&mut self, remote: &Remote) -> Result<RowContent> {
         if remote.url.is_empty() {
             return Err(Error::unsupported(
-                "a Parquet reference must name its file; this one leaves it to the reader",
+                "a Parquet reference must name its object; this one has no address",
             ));
         }
         if remote.pin.as_ref().is_some_and(|pin| pin.version.is_some()) {
-            return Err(Error::unsupported("a Parquet reference cannot name a version of an object")
+            return Err(Error::unsupported("Parquet references cannot store the version of an object")
                 .within(remote.to_string()));
         }
         let (offset, size) = match remote.span {
@@ -331,7 +331,7 @@ impl Filling {
     }
 }
 
-/// Shows `see` all rows in batches: the number of the first, how many, and those that are there.
+/// Calls `see` with all rows in batches: the number of the first, how many, and those that exist.
 fn batches(
     rows: &[Row],
     total: u64,
