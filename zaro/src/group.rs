@@ -313,7 +313,8 @@ impl Zarr {
             // A custom page: if it does not list the document that was read from the folder, it is not its index.
             proved = listing.objects.iter().any(|n| n == if v3 { "zarr.json" } else { ".zgroup" });
             if v3 && !proved {
-                let what = "the server's index page does not list the existing zarr.json, so it cannot be trusted";
+                let what =
+                    "the server's index page does not list the existing zarr.json, so it cannot be trusted";
                 return Err(self.placed(Error::unsupported(what), &path));
             }
             // Some servers list folders like files; a name with a suffix is a file.

@@ -168,7 +168,10 @@ pub(crate) async fn check_place(store: &SharedStore, path: &str, format: Format)
     if format == Format::V3 {
         for name in path.split('/').filter(|n| !n.is_empty()) {
             if let Some(fault) = name_fault(name) {
-                return Err(placed(Error::usage(format!("{name:?} is not a valid node name: {fault}")), path));
+                return Err(placed(
+                    Error::usage(format!("{name:?} is not a valid node name: {fault}")),
+                    path,
+                ));
             }
         }
     }
@@ -377,11 +380,9 @@ async fn change_document(
     let format = need(store, path).await?.meta.format();
     let name = if format == Format::V3 { "zarr.json" } else { ".zattrs" };
     let converted = || {
-        Error::conflict(
-            "it was converted or deleted while its attributes were changed; rerun the command",
-        )
-        .with_node(shown(path))
-        .with_store(store)
+        Error::conflict("it was converted or deleted while its attributes were changed; rerun the command")
+            .with_node(shown(path))
+            .with_store(store)
     };
     change(store, &join(path, name), |old| match (old, format) {
         (None, Format::V3) => Err(converted()),

@@ -112,7 +112,9 @@ impl Reader {
     /// Reads everything, on the current rayon pool.
     pub(super) fn direct(&self) -> Result<()> {
         let store = self.array.store.clone();
-        let Some(direct) = store.direct() else { return Err(Error::unsupported("the store has no direct access")) };
+        let Some(direct) = store.direct() else {
+            return Err(Error::unsupported("the store has no direct access"));
+        };
         let jobs = self.plan.jobs();
         if jobs == 1 {
             return self.chunk(direct, &self.plan.job(0));
@@ -309,7 +311,10 @@ impl Reader {
         let size = num::u64_of(shard.index_size());
         let offset = if shard.index_at_end() {
             source.length().checked_sub(size).ok_or_else(|| {
-                Error::invalid(format!("the shard has {} bytes, but its index alone needs {size}", source.length()))
+                Error::invalid(format!(
+                    "the shard has {} bytes, but its index alone needs {size}",
+                    source.length()
+                ))
             })?
         } else {
             0

@@ -55,7 +55,8 @@ impl Gathering {
     /// Puts the chunk into a local store.
     pub(crate) fn put_at_hand(&self) -> Result<()> {
         let inner = &self.array.inner;
-        let direct = inner.store.direct().ok_or_else(|| Error::unsupported("the store has no direct access"))?;
+        let direct =
+            inner.store.direct().ok_or_else(|| Error::unsupported("the store has no direct access"))?;
         inner.generation.fetch_add(1, Ordering::AcqRel);
         let put = self.encoded(|pieces| put_pieces(direct, &self.key, pieces, &Condition::Always));
         inner.generation.fetch_add(1, Ordering::AcqRel);

@@ -40,7 +40,9 @@ impl ChunkPlan {
         let bytes = num::product_usize(&extents)?
             .checked_mul(size)
             .filter(|n| isize::try_from(*n).is_ok())
-            .ok_or_else(|| Error::usage("the slab is larger than the address space; select a part of it"))?;
+            .ok_or_else(|| {
+            Error::usage("the slab is larger than the address space; select a part of it")
+        })?;
         let mut strides = vec![0; extents.len()];
         let mut stride = size;
         let forwards: Vec<usize> = (0..extents.len()).collect();

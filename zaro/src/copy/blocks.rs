@@ -80,7 +80,8 @@ impl BlockCutting<'_> {
         let least = self.bytes(self.to);
         if least > most {
             let enough = format!("{}M", (least * 6).div_ceil(1 << 20));
-            let what = format!("a chunk or shard of the copy takes {least} bytes, which exceeds the memory budget");
+            let what =
+                format!("a chunk or shard of the copy takes {least} bytes, which exceeds the memory budget");
             return Err(Error::usage(what).or_hint(Hint::option("memory", "is enough").set_to(enough)));
         }
         let write = self.grow(self.to, self.from, most);

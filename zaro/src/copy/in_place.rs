@@ -190,8 +190,9 @@ async fn take_up(
     if left.document.get("proved").is_some() {
         // The new documents are complete, and old ones are being deleted.
         if plan.to != to {
-            let what =
-                format!("a conversion to Zarr V{begun} is almost finished here; finish it before converting back");
+            let what = format!(
+                "a conversion to Zarr V{begun} is almost finished here; finish it before converting back"
+            );
             let finish = Hint::option("zarr_format", "finishes it").set_to(begun);
             return Err(Error::usage(what).or_hint(finish));
         }

@@ -164,7 +164,9 @@ fn check_size(source: &Array, size: usize) -> Result<()> {
     };
     match right {
         true => Ok(()),
-        false => Err(Error::invalid(format!("the server sent {size} bytes, which is not a valid size for this chunk"))),
+        false => Err(Error::invalid(format!(
+            "the server sent {size} bytes, which is not a valid size for this chunk"
+        ))),
     }
 }
 

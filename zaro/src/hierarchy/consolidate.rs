@@ -53,7 +53,9 @@ pub async fn consolidate(store: &SharedStore, path: &str) -> Result<usize> {
             Err(e) => return Err(e),
         };
     }
-    Err(placed(Error::conflict("other processes keep creating and changing nodes; rerun the command when they are done")))
+    Err(placed(Error::conflict(
+        "other processes keep creating and changing nodes; rerun the command when they are done",
+    )))
 }
 
 /// Marks a group whose consolidated metadata was removed and has to be restored.

@@ -91,9 +91,9 @@ pub async fn resize_by(
     if let Err(e) = clear_outside(&document, old, &new).await {
         // The shape has changed: rerunning the command must finish this, not change it again.
         turn.leave().await;
-        return Err(
-            e.within("the shape has changed, but old chunks are not all cleared; rerun the same command to finish")
-        );
+        return Err(e.within(
+            "the shape has changed, but old chunks are not all cleared; rerun the same command to finish",
+        ));
     }
     turn.done().await;
     Ok((new, before))
@@ -427,7 +427,10 @@ async fn reshape(
             return Ok(Reshaped { document, old, new });
         }
     }
-    Err(placed(Error::conflict("this document kept being changed by other writers; rerun the command").with_key(&document.key)))
+    Err(placed(
+        Error::conflict("this document kept being changed by other writers; rerun the command")
+            .with_key(&document.key),
+    ))
 }
 
 /// The keys of an array's chunks as stored: V2 arrays may use another separator than their metadata says.

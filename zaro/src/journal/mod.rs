@@ -413,7 +413,9 @@ fn text(document: &Json) -> Bytes {
 }
 
 fn taken(store: &SharedStore, path: &str) -> Error {
-    Error::conflict("another zaro process has just started an operation here").with_node(shown(path)).with_store(store)
+    Error::conflict("another zaro process has just started an operation here")
+        .with_node(shown(path))
+        .with_store(store)
 }
 
 /// Fails if an earlier version of zaro left something unfinished here.
@@ -448,9 +450,11 @@ async fn alone(store: &SharedStore, path: &str, seen: Option<&Listing>) -> Resul
         now.objects.iter().filter(|name| !name.starts_with(".zaro-") && !seen.objects.contains(name));
     match now.prefixes.iter().filter(|name| !seen.prefixes.contains(name)).chain(documents).next() {
         None => Ok(()),
-        Some(name) => Err(Error::conflict(format!("somebody else started an operation at {name:?} below this"))
-            .with_node(shown(path))
-            .with_store(store)),
+        Some(name) => {
+            Err(Error::conflict(format!("somebody else started an operation at {name:?} below this"))
+                .with_node(shown(path))
+                .with_store(store))
+        }
     }
 }
 

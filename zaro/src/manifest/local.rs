@@ -308,7 +308,7 @@ impl<'a> HashJob<'a> {
         let kind = if kind.is_symlink() {
             let target = std::fs::metadata(self.root.join(key)).map_err(|e| match e.kind() {
                 // What it stands for exists, and was not fetched: as for all who read it, that is not "not found".
-                std::io::ErrorKind::NotFound => Error::io("a link that leads nowhere"),
+                std::io::ErrorKind::NotFound => Error::io("broken symbolic link: it leads nowhere"),
                 _ => Error::from(e),
             });
             target.map_err(|e| e.with_key(key))?.file_type()

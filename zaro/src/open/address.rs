@@ -131,7 +131,9 @@ impl Address {
                 "zip" => zip = true,
                 "zarr" | "zarr2" | "zarr3" => {}
                 "icechunk" => kind = StoreKind::Icechunk,
-                other => return Err(Error::unsupported(format!("{other:?} in {text:?} is not a known format"))),
+                other => {
+                    return Err(Error::unsupported(format!("{other:?} in {text:?} is not a known format")));
+                }
             }
             inner.push(trimmed(path.trim_start_matches('/')).to_owned());
         }
@@ -256,8 +258,8 @@ impl StorePlace {
             "gs" | "gcs" => bucket_and_key(rest).map(|(bucket, path)| Some(Self::Gcs { bucket, path })),
             "az" | "azure" | "abfs" | "abfss" | "adl" => azure(rest, bucket_and_key).map(Some),
             "http" | "https" => {
-                let mut url =
-                    Url::parse(uri).map_err(|e| Error::invalid(format!("{uri:?} is not a valid URL: {e}")))?;
+                let mut url = Url::parse(uri)
+                    .map_err(|e| Error::invalid(format!("{uri:?} is not a valid URL: {e}")))?;
                 url.set_fragment(None);
                 Ok(Some(Self::Http(url)))
             }
@@ -338,9 +340,7 @@ fn file_path(uri: &str) -> Result<Option<PathBuf>> {
     let path = rest.strip_prefix("//").map_or(rest, |p| p.strip_prefix("localhost").unwrap_or(p));
     let path = if path.starts_with('/') { path } else { rest.strip_prefix("//").unwrap_or(rest) };
     if !path.starts_with('/') {
-        return Err(Error::invalid(format!(
-            "{uri:?} is not a file URI: it has no absolute path"
-        )));
+        return Err(Error::invalid(format!("{uri:?} is not a file URI: it has no absolute path")));
     }
     let written = PathBuf::from(path);
     if !path.contains('%') || written.exists() {

@@ -26,10 +26,9 @@ pub fn open_bucket(uri: &str, options: &StoreOptions) -> Result<(Arc<Bucket>, St
             (Bucket::s3_at_aws(bucket, region.as_deref(), &options)?, path)
         }
         _ => {
-            return Err(Error::unsupported(
-                "only versions in S3-compatible buckets can be listed",
-            )
-            .with_store(uri));
+            return Err(
+                Error::unsupported("only versions in S3-compatible buckets can be listed").with_store(uri)
+            );
         }
     };
     Ok((Arc::new(bucket), path.clone()))

@@ -85,9 +85,7 @@ impl AnyTargets {
     async fn resolve(&self, url: &str, near: Option<&str>, trusted: bool) -> Result<Target> {
         // Each link is a nested call.
         if url.matches("::").take(MAX_CHAIN + 1).count() > MAX_CHAIN {
-            return Err(Error::invalid(format!(
-                "the address has more than {MAX_CHAIN} nested parts"
-            )));
+            return Err(Error::invalid(format!("the address has more than {MAX_CHAIN} nested parts")));
         }
         if let Some((first, rest)) = url.split_once("::") {
             let (scheme, inner) = first.split_once("://").unwrap_or((first, ""));
@@ -95,9 +93,7 @@ impl AnyTargets {
                 "zip" => return self.in_archive(rest, inner, trusted).await,
                 s if CACHES.contains(&s) => return Box::pin(self.resolve(rest, near, trusted)).await,
                 "tar" => {
-                    return Err(Error::unsupported(
-                        "tar archives are not supported; use ZIP",
-                    ));
+                    return Err(Error::unsupported("tar archives are not supported; use ZIP"));
                 }
                 _ => {}
             }
@@ -116,8 +112,7 @@ impl AnyTargets {
         let cell = Arc::clone(self.state().archives.entry(outer.to_owned()).or_default());
         let open = || async {
             let zip = ZipStore::open(archive.store, &archive.key).await?;
-            let zip =
-                zip.ok_or_else(|| Error::not_found("the referenced archive does not exist"))?;
+            let zip = zip.ok_or_else(|| Error::not_found("the referenced archive does not exist"))?;
             Ok::<SharedStore, Error>(Arc::new(zip))
         };
         let store = Arc::clone(cell.get_or_try_init(open).await?);
@@ -384,9 +379,7 @@ impl Targets for AnyTargets {
                 _ => self.resolve(target, None, true).await?,
             },
             (true, None) => {
-                return Err(
-                    Error::usage("the reference names no object").with_hint("target", "sets it")
-                );
+                return Err(Error::usage("the reference names no object").with_hint("target", "sets it"));
             }
         };
         let mut state = self.state();

@@ -70,9 +70,9 @@ impl<'a> GetOptions<'a> {
     pub(crate) fn refuse_pin(&self) -> Result<()> {
         match self.pinned() {
             None => Ok(()),
-            Some(_) => {
-                Err(Error::unsupported("this kind of store cannot identify the state of an object (ETag, version)"))
-            }
+            Some(_) => Err(Error::unsupported(
+                "this kind of store cannot identify the state of an object (ETag, version)",
+            )),
         }
     }
 

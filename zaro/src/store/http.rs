@@ -274,7 +274,8 @@ impl HttpStore {
             return Ok(url);
         }
         {
-            let mut path = url.path_segments_mut().map_err(|()| Error::usage("the URL cannot have a path"))?;
+            let mut path =
+                url.path_segments_mut().map_err(|()| Error::usage("the URL cannot have a path"))?;
             path.pop_if_empty();
             if !key.is_empty() {
                 path.extend(key.split('/'));
@@ -558,7 +559,9 @@ async fn open_whole(response: Response, ask: GetOptions<'_>) -> Result<ObjectStr
     }
     if let Some(pin) = pin.filter(|_| !proven) {
         if !pin.etag.as_deref().is_some_and(is_md5) {
-            return Err(Error::unsupported("the server sends no matching ETag or version, so the object cannot be verified"));
+            return Err(Error::unsupported(
+                "the server sends no matching ETag or version, so the object cannot be verified",
+            ));
         }
         body = pin.check_stream(body);
     }

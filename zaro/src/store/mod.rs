@@ -363,11 +363,11 @@ pub trait StoreExt: Store {
         match self.stat(key).await?.map(|meta| meta.text()) {
             None => Ok(None),
             Some(Some(text)) => Ok(Some(text)),
-            Some(None) => {
-                Err(Error::unsupported("this kind of store cannot identify the state of an object (ETag, version)")
-                    .with_key(key)
-                    .with_store(self))
-            }
+            Some(None) => Err(Error::unsupported(
+                "this kind of store cannot identify the state of an object (ETag, version)",
+            )
+            .with_key(key)
+            .with_store(self)),
         }
     }
 }

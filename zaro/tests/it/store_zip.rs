@@ -336,7 +336,10 @@ async fn an_entry_whose_header_has_another_name_is_refused() {
             let zip = open(store).await.unwrap();
             for range in [None, Some(ByteRange::span(3, 2))] {
                 let e = zip.get("c/2", range).await.unwrap_err();
-                assert!(e.kind() == ErrorKind::Invalid && e.to_string().contains("local header differ"), "{e}");
+                assert!(
+                    e.kind() == ErrorKind::Invalid && e.to_string().contains("local header differ"),
+                    "{e}"
+                );
             }
         }
     }

@@ -62,7 +62,9 @@ impl LocalStore {
         let path = self.root.join(key);
         match cfg!(unix) || path.starts_with(&self.root) {
             true => Ok(path),
-            false => Err(Error::invalid("the key leads outside the store's folder").with_key(key).with_store(self)),
+            false => {
+                Err(Error::invalid("the key leads outside the store's folder").with_key(key).with_store(self))
+            }
         }
     }
 
@@ -156,7 +158,9 @@ impl LocalStore {
         for at in path.ancestors().take_while(|at| at.starts_with(&self.root)) {
             match std::fs::symlink_metadata(at) {
                 Ok(m) if m.is_symlink() && !at.exists() => {
-                    return Err(Error::io("broken symbolic link: it leads nowhere").with_key(key).with_store(self));
+                    return Err(Error::io("broken symbolic link: it leads nowhere")
+                        .with_key(key)
+                        .with_store(self));
                 }
                 Ok(_) => break,
                 Err(_) => {}

@@ -337,7 +337,9 @@ fn blocked(e: IoError) -> Error {
 /// Whether the file at `path` meets the condition.
 fn holds(path: &Path, when: &Condition) -> Result<bool> {
     let now = match std::fs::metadata(path) {
-        Ok(meta) if meta.is_dir() => return Err(Error::invalid("found a folder where an object is expected")),
+        Ok(meta) if meta.is_dir() => {
+            return Err(Error::invalid("found a folder where an object is expected"));
+        }
         Ok(meta) => Some(identity(&meta)),
         // A broken symlink exists, though it has no content.
         Err(e) if is_missing(&e) && path.is_symlink() => return Ok(matches!(when, Condition::Always)),

@@ -46,8 +46,7 @@ pub(super) fn connect(
     };
     let in_env = SIGNS.iter().any(|names| names.iter().all(|n| env(n).is_some()));
     let signed = !options.anonymous && (in_env || sas.is_some());
-    let wrong =
-        |e: object_store::Error| Error::usage("invalid Azure settings").with_source(e);
+    let wrong = |e: object_store::Error| Error::usage("invalid Azure settings").with_source(e);
     let mut builder = match (signed, sas) {
         (false, _) => MicrosoftAzureBuilder::new().with_skip_signature(true),
         (true, Some(sas)) => {

@@ -214,9 +214,8 @@ impl Bucket {
         let mut request = HttpRequest::new(HttpRequestBody::from(ask.body.clone()));
         *request.method_mut() = ask.method.clone();
         let address = self.address(region, ask.key, &ask.query);
-        *request.uri_mut() = address
-            .parse()
-            .map_err(|_| Error::usage(format!("{address:?} is not a valid URL")))?;
+        *request.uri_mut() =
+            address.parse().map_err(|_| Error::usage(format!("{address:?} is not a valid URL")))?;
         for (name, value) in &ask.headers {
             let value = HeaderValue::from_str(value)
                 .map_err(|_| Error::usage(format!("{value:?} is not a valid value of the header {name}")))?;
@@ -324,7 +323,10 @@ impl Bucket {
     fn sort(&self, error: &HttpError) -> Result<BucketAnswer> {
         let Some(reply) = reply_of(error) else { return Err(network(error)) };
         if matches!(reply.status.as_u16(), 405 | 501) {
-            return Err(Error::unsupported(format!("{}: it does not support this operation", reply.answered())));
+            return Err(Error::unsupported(format!(
+                "{}: it does not support this operation",
+                reply.answered()
+            )));
         }
         let asked = Asked { signed: self.is_signed(), missing_403: false, read: false };
         reply.sort(asked).map(|()| BucketAnswer::Missing)

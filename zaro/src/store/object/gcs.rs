@@ -46,8 +46,7 @@ pub(super) fn connect(bucket: &str, options: &StoreOptions, env: Env<'_>) -> Res
             .map_err(|e| Error::usage(format!("{endpoint:?} is not a valid URL: {e}")))?;
         builder = builder.with_base_url(endpoint);
     }
-    let client =
-        builder.build().map_err(|e| Error::usage("invalid GCS settings").with_source(e))?;
+    let client = builder.build().map_err(|e| Error::usage("invalid GCS settings").with_source(e))?;
     Ok(ProviderParts {
         name: format!("gs://{bucket}"),
         host: host_of(endpoint.unwrap_or("https://storage.googleapis.com")),

@@ -233,7 +233,9 @@ impl CloudStore {
             Some(ByteRange::Span { offset, length }) => match offset.checked_add(length) {
                 Some(end) => Some(GetRange::Bounded(offset..end)),
                 None => {
-                    return Err(Error::invalid(format!("bytes {offset}+{length} exceed the maximum object size")));
+                    return Err(Error::invalid(format!(
+                        "bytes {offset}+{length} exceed the maximum object size"
+                    )));
                 }
             },
             Some(ByteRange::Suffix(n)) => Some(GetRange::Suffix(n)),

@@ -49,9 +49,7 @@ impl Bucket {
         match self.call(&ask).await? {
             BucketAnswer::Done(_, body) => Ok(Some(body)),
             BucketAnswer::Missing => Ok(None),
-            BucketAnswer::Refused => {
-                Err(Error::io("the server refused an unconditional read").with_key(key))
-            }
+            BucketAnswer::Refused => Err(Error::io("the server refused an unconditional read").with_key(key)),
         }
     }
 
@@ -103,9 +101,7 @@ impl Bucket {
                 Ok(Some((size, etag)))
             }
             BucketAnswer::Missing => Ok(None),
-            BucketAnswer::Refused => {
-                Err(Error::io("the server refused an unconditional read").with_key(key))
-            }
+            BucketAnswer::Refused => Err(Error::io("the server refused an unconditional read").with_key(key)),
         }
     }
 
@@ -162,9 +158,7 @@ impl Bucket {
                 parse_tags(&body).map(Some).map_err(|e| e.with_key(key).with_store(self))
             }
             BucketAnswer::Missing => Ok(None),
-            BucketAnswer::Refused => {
-                Err(Error::io("the server refused an unconditional read").with_key(key))
-            }
+            BucketAnswer::Refused => Err(Error::io("the server refused an unconditional read").with_key(key)),
         }
     }
 

@@ -292,9 +292,7 @@ impl VersionWalk {
             (BucketAnswer::Missing, _) => {
                 Err(Error::not_found("the bucket does not exist").with_store(&self.bucket))
             }
-            _ => {
-                Err(Error::io("the server refused an unconditional listing").with_store(&self.bucket))
-            }
+            _ => Err(Error::io("the server refused an unconditional listing").with_store(&self.bucket)),
         }
     }
 

@@ -452,7 +452,9 @@ impl Drop for CacheStore {
 
 impl CacheStore {
     fn inside(&self) -> Result<&dyn Direct> {
-        self.inner.direct().ok_or_else(|| Error::io("direct access to the store was lost").with_store(&self.inner))
+        self.inner
+            .direct()
+            .ok_or_else(|| Error::io("direct access to the store was lost").with_store(&self.inner))
     }
 }
 

@@ -135,7 +135,9 @@ impl Store for PrefixStore {
 impl PrefixStore {
     /// Direct access to the inner store, which was there when ours was requested.
     fn inside(&self) -> Result<&dyn Direct> {
-        self.inner.direct().ok_or_else(|| Error::io("direct access to the store was lost").with_store(&self.inner))
+        self.inner
+            .direct()
+            .ok_or_else(|| Error::io("direct access to the store was lost").with_store(&self.inner))
     }
 }
 

@@ -152,7 +152,10 @@ impl Store for WithholdStore {
     /// Except the root: its owner is not known here.
     async fn delete_prefix(&self, prefix: &str) -> Result<()> {
         match prefix {
-            "" => Err(Error::unsupported("a node under construction cannot be deleted as a whole").with_store(self)),
+            "" => {
+                Err(Error::unsupported("a node under construction cannot be deleted as a whole")
+                    .with_store(self))
+            }
             _ => {
                 self.held.delete_prefix(prefix).await?;
                 self.inner.delete_prefix(prefix).await
@@ -163,7 +166,9 @@ impl Store for WithholdStore {
     async fn copy_object(&self, from: &str, to: &str) -> Result<()> {
         match (self.holds(from), self.holds(to)) {
             (false, false) => self.inner.copy_object(from, to).await,
-            _ => Err(Error::unsupported("a withheld document cannot be copied").with_key(from).with_store(self)),
+            _ => Err(Error::unsupported("a withheld document cannot be copied")
+                .with_key(from)
+                .with_store(self)),
         }
     }
 

@@ -249,9 +249,9 @@ impl ZipCreateStore {
     /// Renames the archive to its final name.
     fn publish(&self, temporary: &mut Temporary) -> Result<()> {
         temporary.publish(&self.path).map_err(|e| match e.kind() {
-            std::io::ErrorKind::AlreadyExists => {
-                Error::conflict("a file of this name was created by somebody else meanwhile; it was left unchanged")
-            }
+            std::io::ErrorKind::AlreadyExists => Error::conflict(
+                "a file of this name was created by somebody else meanwhile; it was left unchanged",
+            ),
             _ => e.into(),
         })?;
         Folder::open(folder_of(&self.path))?.sync()?;
