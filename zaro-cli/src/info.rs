@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use clap::Args;
-use zaro::coords::Summary;
+use zaro::coords::DatasetSummary;
 use zaro::format::shape_text;
 use zaro::internal::describe::{byte_size, codec_text, main_array, size_of_item, size_text, times};
 use zaro::internal::image::word;
@@ -48,7 +48,7 @@ impl Info {
     pub(crate) async fn run(&self, common: &Common) -> Result<()> {
         let zarr = common.open(&self.target.uri).await?;
         let nodes = zarr.walk(&self.target.path).await?;
-        let summary = Summary::of(&zarr, &nodes).await;
+        let summary = DatasetSummary::of(&zarr, &nodes).await;
         let page = Page {
             summary: &summary,
             paint: Paint::stdout(common.color),
@@ -93,7 +93,7 @@ fn branches(depths: &[usize], shown: usize) -> Vec<Vec<bool>> {
 }
 
 struct Page<'a> {
-    summary: &'a Summary,
+    summary: &'a DatasetSummary,
     paint: Paint,
     uri: &'a str,
     /// The store options of the command line, if they can be shown.

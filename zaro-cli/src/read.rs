@@ -4,7 +4,7 @@ use std::io::{IsTerminal as _, Write};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use zaro::array::{Steady, View};
+use zaro::array::{ArrayView, Steady};
 use zaro::cf::{Lost, Reading, Related, related};
 use zaro::coords::{columns, read_points};
 use zaro::format::{Colormap, Column, Csv, Drawing, JsonLists, Layout, Npy, Picture, Raw, Sink, shape_text};
@@ -124,7 +124,7 @@ impl Read {
     /// Prints the whole array at `uri`, one element per line: the public conformance contract.
     pub(crate) async fn print_lines(uri: &str, common: &Common) -> Result<()> {
         let array = common.open(uri).await?.array("").await?;
-        let view = View::new(&[], array.meta())?;
+        let view = ArrayView::new(&[], array.meta())?;
         refuse_endless(&array, &view, Format::Csv, true, false)?;
         let steady = array.steady().await?;
         let reading = Reading::stored(&array, view);
@@ -328,7 +328,7 @@ fn placed(e: Error, array: &Array) -> Error {
 
 /// Refuses to print an excessive number of elements: damaged metadata may claim any shape, and missing chunks cost
 /// nothing to read. With a file or `-o -` there is no limit.
-fn refuse_endless(array: &Array, view: &View, format: Format, whole: bool, named: bool) -> Result<()> {
+fn refuse_endless(array: &Array, view: &ArrayView, format: Format, whole: bool, named: bool) -> Result<()> {
     const MOST_EVER: u64 = 1 << 48;
     const MOST_BYTES: u64 = 4 << 30;
     const MOST_NUMBERS: u64 = 1 << 28;
@@ -402,7 +402,7 @@ impl ReadJob<'_> {
             .with_task(watch.task())
     }
 
-    async fn read(&self, view: &View, watch: &Watch, lost: &mut Lost) -> Result<Slab> {
+    async fn read(&self, view: &ArrayView, watch: &Watch, lost: &mut Lost) -> Result<Slab> {
         let slab = self.reading.read(view, &self.options(watch), lost).await?;
         watch.window_done(view.count()?.saturating_mul(u64_of(self.array.meta().data_type.size())));
         Ok(slab)

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::sync::OnceLock;
 
 use clap::Args;
-use zaro::array::View;
-use zaro::coords::{self, Labels, Lookup, Method, Points};
+use zaro::array::ArrayView;
+use zaro::coords::{self, LabelValues, Lookup, MatchMethod, Points};
 use zaro::meta::ArrayMeta;
 use zaro::{Array, Error, Index, Result, Selection, Zarr};
 
@@ -23,18 +23,18 @@ pub(crate) struct Named {
     pub(crate) isel: Vec<String>,
     /// How --sel matches a value that is not exactly there: exact (an error), nearest, pad (the one before), backfill
     #[arg(long, value_parser = word(METHODS), value_name = "METHOD", default_value = "exact", hide_possible_values = true, help_heading = "Selection")]
-    method: Method,
+    method: MatchMethod,
     /// Maximum distance of a match: a number, or a time span, e.g. 12h
     #[arg(long, value_name = "DISTANCE", help_heading = "Selection")]
     tolerance: Option<String>,
 }
 
 /// The values of `--method`.
-const METHODS: &[(&str, &str, Method)] = &[
-    ("exact", "", Method::Exact),
-    ("nearest", "", Method::Nearest),
-    ("pad|ffill", "", Method::Pad),
-    ("backfill|bfill", "", Method::Backfill),
+const METHODS: &[(&str, &str, MatchMethod)] = &[
+    ("exact", "", MatchMethod::Exact),
+    ("nearest", "", MatchMethod::Nearest),
+    ("pad|ffill", "", MatchMethod::Pad),
+    ("backfill|bfill", "", MatchMethod::Backfill),
 ];
 
 impl Named {
@@ -48,8 +48,8 @@ impl Named {
         Lookup { method: self.method, tolerance: self.tolerance.clone() }
     }
 
-    pub(crate) fn labels(&self) -> Result<Labels> {
-        Labels::parse(&self.sel, self.lookup())
+    pub(crate) fn labels(&self) -> Result<LabelValues> {
+        LabelValues::parse(&self.sel, self.lookup())
     }
 
     pub(crate) fn indexes(&self) -> Result<Vec<(String, Index)>> {
@@ -98,13 +98,13 @@ impl ArrayPart {
     }
 
     /// The view of an array with these metadata that the options select.
-    pub(crate) fn view(&self, meta: &ArrayMeta) -> Result<View> {
+    pub(crate) fn view(&self, meta: &ArrayMeta) -> Result<ArrayView> {
         self.view_of(meta, None)
     }
 
     /// The same, where `--start` without `--count` means as many positions as `count` says.
-    pub(crate) fn view_of(&self, meta: &ArrayMeta, count: Option<&[u64]>) -> Result<View> {
-        View::new(&self.indexes(meta, count)?, meta)
+    pub(crate) fn view_of(&self, meta: &ArrayMeta, count: Option<&[u64]>) -> Result<ArrayView> {
+        ArrayView::new(&self.indexes(meta, count)?, meta)
     }
 
     pub(crate) fn indexes(&self, meta: &ArrayMeta, count: Option<&[u64]>) -> Result<Vec<Index>> {

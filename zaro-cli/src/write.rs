@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use zaro::array::View;
+use zaro::array::ArrayView;
 use zaro::format::{Elements, Input, RawOrigin};
 use zaro::hierarchy::{self, Existing};
 use zaro::internal::path::shown;
@@ -108,7 +108,7 @@ impl Found {
 
 /// Where in an array the input is written, before the array is modified.
 struct Place {
-    view: View,
+    view: ArrayView,
     /// The shape of the input.
     shape: Vec<u64>,
     /// Along which dimension the array has to grow first, and by how much; then `view` is not yet known.
@@ -118,7 +118,7 @@ struct Place {
 /// Where the elements are written: which part of which array.
 struct Destination {
     array: Array,
-    view: View,
+    view: ArrayView,
     /// Whether the array was just created.
     blank: bool,
     /// The dimension that is appended along, and from which index on.
@@ -171,7 +171,7 @@ impl Write {
                 appending = Some(begun);
                 let span = |d| if d == axis { Index::Span(start, count) } else { Index::All };
                 let indexes: Vec<Index> = (0..array.shape().len()).map(span).collect();
-                let view = View::new(&indexes, array.meta())?;
+                let view = ArrayView::new(&indexes, array.meta())?;
                 Destination { array, view, blank: false, grown: Some((axis, start)) }
             }
         };
@@ -339,7 +339,7 @@ impl Write {
             )));
         }
         let count = shape.get(axis).copied().unwrap_or(0);
-        Ok(Place { view: View::new(&[], meta)?, shape, grow: Some((axis, count)) })
+        Ok(Place { view: ArrayView::new(&[], meta)?, shape, grow: Some((axis, count)) })
     }
 
     /// Writes window by window.
@@ -359,7 +359,7 @@ impl Write {
             .with_assume_empty(to.blank)
             .with_task(watch.task());
         let (watched, options) = (&watch, &options);
-        let put = |view: View, slab: Slab| async move {
+        let put = |view: ArrayView, slab: Slab| async move {
             if let Some(making) = making {
                 making.check().await?;
             }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use futures::stream::TryStreamExt as _;
 use rayon::prelude::*;
 
-use crate::array::windows::{Cutting, View};
+use crate::array::windows::{ArrayView, Cutting};
 use crate::array::{Array, Order, ReadOptions, Slab};
 use crate::cf::{Cf, Lost, Related};
 use crate::error::{ErrorKind, Result};
@@ -123,7 +123,7 @@ impl Stat {
 pub async fn stat(zarr: &Zarr, array: &Array, options: &StatOptions) -> Result<Stat> {
     let _operation = Operation::begin("stat", array.store());
     let meta = array.meta();
-    let view = View::new(&[], meta)?;
+    let view = ArrayView::new(&[], meta)?;
     let size = meta.data_type.size();
     let elements = view.count()?;
     let decoded = (!meta.data_type.is_variable()).then(|| elements.saturating_mul(num::u64_of(size)));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::Args;
 use zaro::hierarchy::Existing;
 use zaro::image::convert::{ConvertOptions, Converted, convert};
-use zaro::image::pyramid::Method;
+use zaro::image::pyramid::Downsampling;
 use zaro::image::{ImageSource, ImageSourceOptions, ImageVersion, open_sources};
 use zaro::internal::image::units;
 use zaro::meta::Json;
@@ -85,7 +85,7 @@ pub(crate) struct Convert {
     levels: Option<usize>,
     /// Downsampling method: mean, mode, gaussian or decimate
     #[arg(long, value_name = "METHOD", value_parser = parse_method, help_heading = "How it is stored")]
-    method: Option<Method>,
+    method: Option<Downsampling>,
 }
 
 fn parse_version(text: &str) -> std::result::Result<ImageVersion, String> {
@@ -95,8 +95,8 @@ fn parse_version(text: &str) -> std::result::Result<ImageVersion, String> {
     }
 }
 
-fn parse_method(text: &str) -> std::result::Result<Method, String> {
-    Method::parse(text).ok_or_else(|| "expected mean, mode, gaussian or decimate".to_owned())
+fn parse_method(text: &str) -> std::result::Result<Downsampling, String> {
+    Downsampling::parse(text).ok_or_else(|| "expected mean, mode, gaussian or decimate".to_owned())
 }
 
 impl Convert {

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use zaro::hierarchy::Existing;
-use zaro::image::pyramid::{self, Factors, Frame, Method, PyramidOptions};
+use zaro::image::pyramid::{self, Downsampling, Factors, Frame, PyramidOptions};
 use zaro::image::{Axis, ImageVersion};
 use zaro::meta::NodeMeta;
 use zaro::{Error, Result};
@@ -44,7 +44,7 @@ pub(crate) struct Pyramid {
     levels: Option<usize>,
     /// Downsampling method [default: mean; mode for labels and booleans]
     #[arg(long, value_parser = word(METHODS))]
-    method: Option<Method>,
+    method: Option<Downsampling>,
     /// Downsampling factor per level along y and x
     #[arg(long, value_name = "N", default_value_t = 2, conflicts_with = "factors")]
     factor: u64,
@@ -87,11 +87,11 @@ pub(crate) struct Pyramid {
 }
 
 /// The values of `--method`.
-const METHODS: &[(&str, &str, Method)] = &[
-    ("mean", "", Method::Mean),
-    ("mode", "", Method::Mode),
-    ("gaussian", "", Method::Gaussian),
-    ("decimate", "", Method::Decimate),
+const METHODS: &[(&str, &str, Downsampling)] = &[
+    ("mean", "", Downsampling::Mean),
+    ("mode", "", Downsampling::Mode),
+    ("gaussian", "", Downsampling::Gaussian),
+    ("decimate", "", Downsampling::Decimate),
 ];
 
 fn lengths(text: &str) -> std::result::Result<Vec<u64>, String> {

@@ -89,7 +89,7 @@ impl Gc {
                 let number = plural(stay.len(), "entry");
                 let some: Vec<String> = stay.iter().take(5).map(|s| plain(s).into_owned()).collect();
                 common.warn(&format!(
-                    "{number} of the list may not be deleted and were kept, such as {}",
+                    "{number} of the list may not be deleted: kept, e.g. {}",
                     some.join(", ")
                 ));
             }

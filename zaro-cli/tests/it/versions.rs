@@ -432,7 +432,7 @@ fn a_list_of_garbage_does_not_replace_another_file() {
         assert!(String::from_utf8_lossy(&done.stdout).contains(r#""deleted":1"#), "{name}");
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
         assert!(
-            said.contains("1 entry of the list may not go") && said.contains("other (v)"),
+            said.contains("1 entry of the list may not be deleted: kept") && said.contains("other (v)"),
             "{name}: {said}"
         );
     }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use futures::stream::{self, StreamExt};
 use rayon::prelude::*;
 
-use super::direct::with_bench;
+use super::direct::with_buffers;
 use super::read::Reader;
 use super::remote::{RUNS_IN_FLIGHT, WHOLE_SHARD, compute};
 use super::runs::{Indexed, InnerChunks, Joining, Run, RunItem, join};
@@ -184,13 +184,13 @@ fn keep(reader: &Reader, chain: &Chain, index: &Indexed, name: &Key, run: &Run, 
         reader.check_cancel()?;
         let start = num::usize_of(item.offset.saturating_sub(run.offset))?;
         let part = bytes.get(start..start.saturating_add(num::usize_of(item.length)?)).unwrap_or_default();
-        with_bench(|bench| {
-            let owned = match inner.decode(part, &mut bench.scratch) {
+        with_buffers(|buffers| {
+            let owned = match inner.decode(part, &mut buffers.scratch) {
                 Ok(Decoded::Owned(buffer)) => Some(buffer),
                 Ok(Decoded::Borrowed(_)) => None,
                 Err(_) => return,
             };
-            reader.remember(index.inner_key(name, item), owned, size, &mut bench.scratch);
+            reader.remember(index.inner_key(name, item), owned, size, &mut buffers.scratch);
         });
         Ok(())
     })

@@ -29,17 +29,17 @@ pub(super) struct ThreadBuffers {
 }
 
 thread_local! {
-    static BENCH: RefCell<ThreadBuffers> = RefCell::default();
+    static BUFFERS: RefCell<ThreadBuffers> = RefCell::default();
 }
 
 /// Runs `f` with this thread's buffers. Nested calls get their own: the thread may work on another chunk while it waits
 /// for parts of the first.
-pub(super) fn with_bench<R>(f: impl FnOnce(&mut ThreadBuffers) -> R) -> R {
-    let mut bench = BENCH.take();
-    let out = f(&mut bench);
+pub(super) fn with_buffers<R>(f: impl FnOnce(&mut ThreadBuffers) -> R) -> R {
+    let mut buffers = BUFFERS.take();
+    let out = f(&mut buffers);
     // Keep what chunks usually need, not an unusually large buffer.
-    if bench.input.len().max(bench.scratch.bytes()) < 64 << 20 {
-        BENCH.set(bench);
+    if buffers.input.len().max(buffers.scratch.bytes()) < 64 << 20 {
+        BUFFERS.set(buffers);
     }
     out
 }
@@ -202,8 +202,8 @@ impl Reader {
         if self.plain(chain, source, sels, strides)? {
             return Ok(());
         }
-        with_bench(|bench| {
-            let ThreadBuffers { input, scratch } = bench;
+        with_buffers(|buffers| {
+            let ThreadBuffers { input, scratch } = buffers;
             self.leaf(chain, source.read(input)?, sels, strides, name, scratch)
         })
     }
@@ -228,14 +228,14 @@ impl Reader {
             codec.decode_in_place(buf, &chain.viewed().data_type);
             Ok(())
         };
-        if with_bench(|bench| self.pull(chain, sels, strides, &mut bench.input, &read))? {
+        if with_buffers(|buffers| self.pull(chain, sels, strides, &mut buffers.input, &read))? {
             return Ok(true);
         }
         let Some((row, inside)) = self.inside_plain(chain, sels, strides, Joining::LOCAL)? else {
             return Ok(false);
         };
         let within = Within::Plain(row);
-        with_bench(|ThreadBuffers { input, scratch }| {
+        with_buffers(|ThreadBuffers { input, scratch }| {
             inside.runs.iter().try_for_each(|run| {
                 let part = source.part(run.offset, run.length)?;
                 self.place_run(chain, &inside, run, &within, strides, scratch, || part.read(input))
@@ -281,7 +281,7 @@ impl Reader {
                     self.encoded(inner, source.part(item.offset, item.length)?, &sels, &strides, None, None)
                 });
             }
-            with_bench(|ThreadBuffers { input, scratch }| {
+            with_buffers(|ThreadBuffers { input, scratch }| {
                 let part = source.part(run.offset, run.length)?;
                 self.place_run(chain, inside, run, within, strides, scratch, || part.read(input))
             })

@@ -94,14 +94,14 @@ struct EncodeBuffers {
     encoded: Vec<u8>,
 }
 
-fn with_bench<R>(f: impl FnOnce(&mut EncodeBuffers) -> R) -> R {
+fn with_buffers<R>(f: impl FnOnce(&mut EncodeBuffers) -> R) -> R {
     thread_local! {
-        static BENCH: RefCell<EncodeBuffers> = RefCell::default();
+        static BUFFERS: RefCell<EncodeBuffers> = RefCell::default();
     }
-    let mut bench = BENCH.take();
-    let out = f(&mut bench);
-    if bench.chunk.len() < 64 << 20 && bench.encoded.capacity() < 64 << 20 {
-        BENCH.set(bench);
+    let mut buffers = BUFFERS.take();
+    let out = f(&mut buffers);
+    if buffers.chunk.len() < 64 << 20 && buffers.encoded.capacity() < 64 << 20 {
+        BUFFERS.set(buffers);
     }
     out
 }
@@ -109,7 +109,7 @@ fn with_bench<R>(f: impl FnOnce(&mut EncodeBuffers) -> R) -> R {
 /// Reuses the memory of an encoded chunk that has been put.
 pub(super) fn recycle(fresh: NewChunk) {
     if let NewChunk::Encoded(bytes) = fresh {
-        with_bench(|bench| bench.encoded = bytes);
+        with_buffers(|buffers| buffers.encoded = bytes);
     }
 }
 
@@ -210,7 +210,7 @@ impl Writer {
                 () if !self.options.keep_fill && is_fill(given, &repr.fill.0) => NewChunk::Absent,
                 () if chain.stores_as_is() => NewChunk::Given(self.values.slice(at)),
                 () => {
-                    let mut encoded = with_bench(|bench| std::mem::take(&mut bench.encoded));
+                    let mut encoded = with_buffers(|buffers| std::mem::take(&mut buffers.encoded));
                     chain.encode_fixed_into(given, &mut encoded)?;
                     NewChunk::Encoded(encoded)
                 }
@@ -223,15 +223,15 @@ impl Writer {
             nest.inverse().copy_into(&self.values, chunk)?;
             Ok(!self.options.keep_fill && is_fill(chunk, &repr.fill.0))
         };
-        with_bench(|bench| {
-            let mut encoded = std::mem::take(&mut bench.encoded);
+        with_buffers(|buffers| {
+            let mut encoded = std::mem::take(&mut buffers.encoded);
             // What is stored as is need not be copied twice.
             let as_is = chain.stores_as_is();
             let absent = if as_is {
                 encoded.resize(size, 0);
                 gather(&mut encoded)?
             } else {
-                let chunk = room(&mut bench.chunk, size)?;
+                let chunk = room(&mut buffers.chunk, size)?;
                 let absent = gather(chunk)?;
                 if !absent {
                     chain.encode_fixed_into(chunk, &mut encoded)?;
@@ -239,7 +239,7 @@ impl Writer {
                 absent
             };
             if absent {
-                bench.encoded = encoded;
+                buffers.encoded = encoded;
                 return Ok(NewChunk::Absent);
             }
             Ok(NewChunk::Encoded(encoded))
@@ -322,7 +322,7 @@ impl Writer {
             return self.mix_variable(chain, sels, strides, old);
         }
         let size = repr.byte_size()?;
-        with_bench(|EncodeBuffers { chunk, scratch, .. }| {
+        with_buffers(|EncodeBuffers { chunk, scratch, .. }| {
             let chunk = room(chunk, size)?;
             match old {
                 Some(old) => chain.decode_into(old, chunk, scratch)?,

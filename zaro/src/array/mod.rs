@@ -36,7 +36,7 @@ pub use slab::{Element, Order, Slab};
 pub use steady::Steady;
 pub use typed::bytes_of;
 pub use utf32::invalid_utf32;
-pub use windows::{Cutting, View, Window, Windows};
+pub use windows::{ArrayView, ArrayWindow, Cutting, Windows};
 pub(crate) use write::Guard;
 pub use write::{Values, WriteOptions};
 pub use writing::Writing;

@@ -7,7 +7,7 @@ use std::time::Instant;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::ahead;
-use super::direct::{AGAIN, ThreadBuffers, with_bench};
+use super::direct::{AGAIN, ThreadBuffers, with_buffers};
 use super::read::Reader;
 use super::runs::{Indexed, InnerChunks, Joining, RunItem, Within, index_key, permuted};
 use crate::codec::chain::Chain;
@@ -186,9 +186,9 @@ async fn fetch_once(
         let (sels, strides) = permuted(&chain, &job.sels, &reader.plan.strides);
         match chain.shard() {
             Some(_) => reader.in_memory(&chain, &bytes, &sels, &strides),
-            None => {
-                with_bench(|bench| reader.leaf(&chain, &bytes, &sels, &strides, name, &mut bench.scratch))
-            }
+            None => with_buffers(|buffers| {
+                reader.leaf(&chain, &bytes, &sels, &strides, name, &mut buffers.scratch)
+            }),
         }
     })
     .await?;
@@ -278,7 +278,7 @@ async fn runs(
             let place = move |reader: &Reader| {
                 let Some(run) = inside.runs.get(n) else { return Ok(()) };
                 let (_, strides) = permuted(&chain, &[], &reader.plan.strides);
-                with_bench(|ThreadBuffers { scratch, .. }| {
+                with_buffers(|ThreadBuffers { scratch, .. }| {
                     reader.place_run(&chain, &inside, run, &within, &strides, scratch, || Ok(&bytes[..]))
                 })
             };

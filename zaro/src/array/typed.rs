@@ -61,7 +61,7 @@ impl Array {
     }
 
     /// Allocates memory for the numbers of `selection`.
-    fn numbers<T: Element>(&self, selection: &Selection) -> Result<Numbers<T>> {
+    fn numbers<T: Element>(&self, selection: &Selection) -> Result<NumberBuffer<T>> {
         let meta = self.meta();
         self.check_type::<T>()?;
         let count = num::product_usize(&selection.resolve(meta).map_err(|e| self.named(e))?.shape)?;
@@ -69,20 +69,20 @@ impl Array {
         let most = |_| Error::usage(format!("{count} elements are more than this machine has memory for"));
         values.try_reserve_exact(count).map_err(most)?;
         values.resize(count, T::default());
-        Ok(Numbers(values))
+        Ok(NumberBuffer(values))
     }
 }
 
 /// Numbers that are filled as bytes.
-struct Numbers<T>(Vec<T>);
+struct NumberBuffer<T>(Vec<T>);
 
-impl<T: Element> AsMut<[u8]> for Numbers<T> {
+impl<T: Element> AsMut<[u8]> for NumberBuffer<T> {
     fn as_mut(&mut self) -> &mut [u8] {
         bytemuck::cast_slice_mut(&mut self.0)
     }
 }
 
-impl<T: Element> Numbers<T> {
+impl<T: Element> NumberBuffer<T> {
     /// Converts the numbers, which came as little-endian bytes, to native byte order.
     fn into_native(mut self) -> Vec<T> {
         if cfg!(target_endian = "big") {

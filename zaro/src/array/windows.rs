@@ -1,6 +1,6 @@
 //! Splits a selection that is larger than memory into windows.
 //!
-//! A [`View`] splits a large selection into smaller ones whose results, one after another, are the same elements; and
+//! A [`ArrayView`] splits a large selection into smaller ones whose results, one after another, are the same elements; and
 //! likewise for writes.
 
 use super::{Index, Order, Selection};
@@ -88,11 +88,11 @@ fn too_large() -> Error {
 
 /// A selection of an array.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct View {
+pub struct ArrayView {
     picks: Vec<Pick>,
 }
 
-impl View {
+impl ArrayView {
     /// The selection `indexes` of an array with this metadata; missing dimensions at the end are selected whole.
     pub fn new(indexes: &[Index], meta: &ArrayMeta) -> Result<Self> {
         let resolved = Selection::new(indexes.to_vec()).resolve(meta)?;
@@ -197,7 +197,7 @@ impl View {
 
     /// The part of this view covered by a window.
     #[must_use]
-    pub fn narrowed(&self, window: &Window) -> Self {
+    pub fn narrowed(&self, window: &ArrayWindow) -> Self {
         let mut places = window.0.iter();
         let narrow = |p: &Pick| match p {
             Pick::At(i) => Pick::At(*i),
@@ -252,9 +252,9 @@ fn end_of(pick: &Pick, axis: Option<&ChunkAxis>, from: u64, rows: u64, count: u6
 
 /// A part of a view: first position and count for each dimension of the result.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Window(pub Vec<(u64, u64)>);
+pub struct ArrayWindow(pub Vec<(u64, u64)>);
 
-impl Window {
+impl ArrayWindow {
     /// Its shape.
     #[must_use]
     pub fn shape(&self) -> Vec<u64> {
@@ -321,7 +321,7 @@ impl Dim {
     }
 }
 
-/// The windows of a view; see [`View::windows`].
+/// The windows of a view; see [`ArrayView::windows`].
 #[derive(Debug)]
 pub struct Windows {
     dims: Vec<Dim>,
@@ -330,13 +330,13 @@ pub struct Windows {
 }
 
 impl Iterator for Windows {
-    type Item = Window;
+    type Item = ArrayWindow;
 
-    fn next(&mut self) -> Option<Window> {
+    fn next(&mut self) -> Option<ArrayWindow> {
         if self.over {
             return None;
         }
-        let window = Window(self.dims.iter().map(|dim| dim.here).collect());
+        let window = ArrayWindow(self.dims.iter().map(|dim| dim.here).collect());
         let next = |dim: &mut Dim| dim.advance(dim.here.0.saturating_add(dim.here.1)) || !dim.advance(0);
         // The fastest dimension that continues; those before it restart.
         self.over = !match self.order {
@@ -367,7 +367,7 @@ mod tests {
     }
 
     /// All positions of a view in the order of the answer.
-    fn positions(view: &View, order: Order) -> Vec<Vec<u64>> {
+    fn positions(view: &ArrayView, order: Order) -> Vec<Vec<u64>> {
         let mut all = vec![vec![]];
         let each = |pick: &Pick| -> Vec<u64> {
             (0..pick.count())
@@ -403,13 +403,13 @@ mod tests {
                 ],
                 _ => text.split(',').map(|t| Index::parse(t).unwrap()).collect(),
             };
-            let Ok(view) = View::new(&indexes, &meta) else { panic!("{text}") };
+            let Ok(view) = ArrayView::new(&indexes, &meta) else { panic!("{text}") };
             if text.ends_with("-1") {
                 continue;
             }
             for order in [Order::C, Order::F] {
                 for budget in [1, 2, 5, 12, 40, 100, 1000] {
-                    let windows: Vec<View> = view
+                    let windows: Vec<ArrayView> = view
                         .windows(&meta, cutting(budget, order, true))
                         .map(|w| view.narrowed(&w))
                         .collect();
@@ -429,7 +429,7 @@ mod tests {
     #[test]
     fn windows_end_at_chunk_borders() {
         let meta = meta(&[10, 10], &[4, 10]);
-        let view = View::new(&[Index::parse("1:10").unwrap()], &meta).unwrap();
+        let view = ArrayView::new(&[Index::parse("1:10").unwrap()], &meta).unwrap();
         let windows = view.windows(&meta, cutting(50, Order::C, true));
         let shapes: Vec<_> = windows.map(|w| w.shape()).collect();
         assert_eq!(shapes, [[3, 10], [4, 10], [2, 10]]);
@@ -438,7 +438,7 @@ mod tests {
     #[test]
     fn a_scalar_is_one_window() {
         let meta = meta(&[], &[]);
-        let view = View::new(&[], &meta).unwrap();
+        let view = ArrayView::new(&[], &meta).unwrap();
         assert_eq!(view.windows(&meta, cutting(50, Order::C, true)).count(), 1);
     }
 

@@ -1,7 +1,7 @@
 //! Reads a part of an array as stored, or decoded by the CF conventions.
 
 use super::{Cf, Lost, Related};
-use crate::array::windows::{Cutting, View};
+use crate::array::windows::{ArrayView, Cutting};
 use crate::array::{Array, Order, ReadOptions, Slab, invalid_utf32};
 use crate::error::Result;
 use crate::format::Layout;
@@ -13,23 +13,23 @@ use crate::num;
 pub struct Reading {
     array: Array,
     /// The selection, without the character dimension if there is one.
-    view: View,
+    view: ArrayView,
     /// The characters per text, and the selection including their dimension.
-    letters: Option<(usize, View)>,
+    letters: Option<(usize, ArrayView)>,
     cf: Option<Cf>,
 }
 
 impl Reading {
     /// Elements as stored.
     #[must_use]
-    pub fn stored(array: &Array, view: View) -> Self {
+    pub fn stored(array: &Array, view: ArrayView) -> Self {
         Self { array: array.clone(), view, letters: None, cf: None }
     }
 
     /// Elements decoded by the attributes of the array and of the arrays [beside it](super::related). Calls `warn` for
     /// attributes that cannot be applied.
     #[must_use]
-    pub fn decoded(array: &Array, view: View, related: &Related, warn: &mut dyn FnMut(&str)) -> Self {
+    pub fn decoded(array: &Array, view: ArrayView, related: &Related, warn: &mut dyn FnMut(&str)) -> Self {
         let cf = Cf::new(array.meta(), related, warn);
         let folded = view.folded().filter(|_| related.letters);
         let (view, letters) = match folded {
@@ -41,7 +41,7 @@ impl Reading {
 
     /// The selection.
     #[must_use]
-    pub fn view(&self) -> &View {
+    pub fn view(&self) -> &ArrayView {
         &self.view
     }
 
@@ -82,7 +82,7 @@ impl Reading {
     }
 
     /// Splits the selection into windows of at most `budget` bytes each, in order.
-    pub async fn windows(&self, budget: usize, order: Order) -> Result<impl Iterator<Item = View> + '_> {
+    pub async fn windows(&self, budget: usize, order: Order) -> Result<impl Iterator<Item = ArrayView> + '_> {
         let item_size = self.item_size().await?;
         // A tiny budget is raised a little, or a large array would be read element by element.
         let total = self.view.count()?.saturating_mul(num::u64_of(item_size));
@@ -97,7 +97,7 @@ impl Reading {
     }
 
     /// Reads and decodes a window, or any other part of the view. Counts in `lost` what cannot be decoded.
-    pub async fn read(&self, view: &View, options: &ReadOptions, lost: &mut Lost) -> Result<Slab> {
+    pub async fn read(&self, view: &ArrayView, options: &ReadOptions, lost: &mut Lost) -> Result<Slab> {
         let slab = self.read_packed(view, options, lost).await?;
         self.apply(slab, lost)
     }
@@ -113,7 +113,7 @@ impl Reading {
     /// Reads without decoding; characters are joined to texts already.
     pub(crate) async fn read_packed(
         &self,
-        view: &View,
+        view: &ArrayView,
         options: &ReadOptions,
         lost: &mut Lost,
     ) -> Result<Slab> {

@@ -295,7 +295,7 @@ impl Context {
             Some(n) => self.state().pool.get_or_init(|| build(n)),
             None => COMMON.get(OnceLock::new).get_or_init(|| build(0)),
         };
-        pool.as_ref().map_err(|e| Error::io(format!("the system gives no thread, or no memory for one: {e}")))
+        pool.as_ref().map_err(|e| Error::io(format!("the system is out of threads or memory: {e}")))
     }
 
     /// The number of decoding and encoding threads.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::order::{Direction, direction};
-use crate::array::windows::View;
+use crate::array::windows::ArrayView;
 use crate::array::{Array, Order, ReadOptions, Slab};
 use crate::cf::{Cf, Interval, Lost, Reading, related};
 use crate::error::{Error, Result};
@@ -25,7 +25,7 @@ const DAY: i128 = 86_400_000_000_000;
 
 /// The kind of values of a coordinate.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum AxisKind {
+pub(super) enum CoordinateKind {
     /// Floating-point numbers.
     Floats {
         /// Their float format; labels are rounded to it.
@@ -54,14 +54,14 @@ pub(super) enum AxisValues {
 
 /// The values of the coordinate of one dimension.
 #[derive(Debug, Clone)]
-pub struct Axis {
+pub struct CoordinateAxis {
     pub(super) name: String,
-    pub(super) kind: AxisKind,
+    pub(super) kind: CoordinateKind,
     pub(super) values: AxisValues,
     pub(super) direction: Direction,
 }
 
-impl Axis {
+impl CoordinateAxis {
     /// Reads the coordinate `array` of the dimension `name`, window by window, within the memory budget of `zarr`.
     pub(super) async fn read(zarr: &Zarr, array: &Array, name: &str) -> Result<Self> {
         let reading = decoded(zarr, array).await?;
@@ -111,15 +111,15 @@ impl Axis {
     /// A number as text, in the format of the coordinate.
     pub(super) fn text_of(&self, x: f64) -> String {
         match self.kind {
-            AxisKind::Truths => if x == 0.0 { "false" } else { "true" }.into(),
-            AxisKind::Floats { format: format @ (Float::F16 | Float::F32), .. } => {
+            CoordinateKind::Truths => if x == 0.0 { "false" } else { "true" }.into(),
+            CoordinateKind::Floats { format: format @ (Float::F16 | Float::F32), .. } => {
                 let bits = float::from_f64(format, x).to_le_bytes();
                 let bytes = bits.get(..format.size()).unwrap_or_default();
                 value::text_of(&DataType::Float(format), bytes, Style::TEXT)
             }
             _ if x.fract() == 0.0 && x.abs() < 1e15 => format!("{x:.0}"),
             // Unpacked numbers: only the significant digits.
-            AxisKind::Floats { scaled: true, .. } => {
+            CoordinateKind::Floats { scaled: true, .. } => {
                 let short = format!("{x:.12e}").parse::<f64>().unwrap_or(x);
                 format!("{short}")
             }
@@ -130,11 +130,11 @@ impl Axis {
     pub(super) fn text_of_whole(&self, n: i128) -> String {
         match self.kind {
             _ if n == MISSING => "NaT".into(),
-            AxisKind::Moments(calendar) => {
+            CoordinateKind::Moments(calendar) => {
                 let text = calendar::moment_text(calendar, n, 9, true);
                 text.strip_suffix("T00:00:00").map_or_else(|| text.clone(), str::to_owned)
             }
-            AxisKind::Spans => match i64::try_from(n) {
+            CoordinateKind::Spans => match i64::try_from(n) {
                 Ok(n) => calendar::timedelta64(n, TimeUnit::Nanosecond, 1).unwrap_or_default(),
                 Err(_) => n.to_string(),
             },
@@ -157,7 +157,7 @@ impl Axis {
     /// The step between values if it is constant; up to rounding, if they are floats.
     pub(super) fn step(&self) -> Option<String> {
         let n = self.len();
-        if n < 2 || self.kind == AxisKind::Truths {
+        if n < 2 || self.kind == CoordinateKind::Truths {
             return None;
         }
         match &self.values {
@@ -165,7 +165,7 @@ impl Axis {
                 let (first, last) = (v.first()?, v.last()?);
                 let step = (last - first) / num::f64_of_usize(n - 1);
                 let slack = match self.kind {
-                    AxisKind::Floats { format: Float::F64, .. } => 1e-9,
+                    CoordinateKind::Floats { format: Float::F64, .. } => 1e-9,
                     _ => 1e-5,
                 };
                 let slack = slack * first.abs().max(last.abs()).max(step.abs());
@@ -182,7 +182,7 @@ impl Axis {
                 };
                 let even = v.windows(2).all(|w| matches!(w, [a, b] if b - a == step));
                 (even && step != 0).then(|| match self.kind {
-                    AxisKind::Moments(_) | AxisKind::Spans => span_text(step),
+                    CoordinateKind::Moments(_) | CoordinateKind::Spans => span_text(step),
                     _ => step.to_string(),
                 })
             }
@@ -219,7 +219,7 @@ impl Axis {
     /// Whether xarray would use cftime for these times: dates of a model calendar.
     pub(super) fn is_of_model(&self) -> bool {
         const GREGORIAN: (i128, u32, u32) = (1582, 10, 15);
-        let (AxisKind::Moments(calendar), AxisValues::Wholes(v)) = (self.kind, &self.values) else {
+        let (CoordinateKind::Moments(calendar), AxisValues::Wholes(v)) = (self.kind, &self.values) else {
             return false;
         };
         let (year, month, day) = GREGORIAN;
@@ -252,7 +252,7 @@ fn span_text(nanos: i128) -> String {
 /// # Errors
 /// If it does not have exactly one dimension.
 pub(super) async fn decoded(zarr: &Zarr, array: &Array) -> Result<Reading> {
-    let view = View::new(&[], array.meta())?;
+    let view = ArrayView::new(&[], array.meta())?;
     let beside = related(zarr, array).await.unwrap_or_default();
     let reading = Reading::decoded(array, view, &beside, &mut |_| {});
     match reading.view().shape().len() {
@@ -265,34 +265,34 @@ pub(super) async fn decoded(zarr: &Zarr, array: &Array) -> Result<Reading> {
     }
 }
 
-/// Builds an [`Axis`], slab by slab.
+/// Builds an [`CoordinateAxis`], slab by slab.
 pub(super) struct AxisBuilder<'a> {
     cf: Option<&'a Cf>,
     data_type: DataType,
-    kind: AxisKind,
+    kind: CoordinateKind,
     values: AxisValues,
 }
 
 impl<'a> AxisBuilder<'a> {
     pub(super) fn new(reading: &'a Reading) -> Self {
         let (cf, data_type) = (reading.cf(), reading.data_type());
-        let floats = |format| AxisKind::Floats { format, scaled: cf.is_some_and(Cf::is_scaled) };
+        let floats = |format| CoordinateKind::Floats { format, scaled: cf.is_some_and(Cf::is_scaled) };
         let kind = match &data_type {
-            _ if cf.is_some_and(Cf::is_span) => AxisKind::Spans,
+            _ if cf.is_some_and(Cf::is_span) => CoordinateKind::Spans,
             _ if cf.and_then(Cf::calendar).is_some() => {
-                AxisKind::Moments(cf.and_then(Cf::calendar).unwrap_or(Calendar::Standard))
+                CoordinateKind::Moments(cf.and_then(Cf::calendar).unwrap_or(Calendar::Standard))
             }
-            DataType::DateTime(..) => AxisKind::Moments(Calendar::ProlepticGregorian),
-            DataType::TimeDelta(..) => AxisKind::Spans,
-            DataType::Int(64) | DataType::UInt(64) => AxisKind::Integers,
-            DataType::Bool => AxisKind::Truths,
+            DataType::DateTime(..) => CoordinateKind::Moments(Calendar::ProlepticGregorian),
+            DataType::TimeDelta(..) => CoordinateKind::Spans,
+            DataType::Int(64) | DataType::UInt(64) => CoordinateKind::Integers,
+            DataType::Bool => CoordinateKind::Truths,
             DataType::Int(_) | DataType::UInt(_) => floats(Float::F64),
             DataType::Float(f) => floats(*f),
-            _ => AxisKind::Texts,
+            _ => CoordinateKind::Texts,
         };
         let values = match kind {
-            AxisKind::Floats { .. } | AxisKind::Truths => AxisValues::Floats(Vec::new()),
-            AxisKind::Texts => AxisValues::Texts(Vec::new()),
+            CoordinateKind::Floats { .. } | CoordinateKind::Truths => AxisValues::Floats(Vec::new()),
+            CoordinateKind::Texts => AxisValues::Texts(Vec::new()),
             _ => AxisValues::Wholes(Vec::new()),
         };
         Self { cf, data_type, kind, values }
@@ -300,7 +300,7 @@ impl<'a> AxisBuilder<'a> {
 
     /// Adds elements as stored.
     pub(super) fn add(&mut self, slab: &Slab) -> Result<()> {
-        let times = matches!(self.kind, AxisKind::Moments(_) | AxisKind::Spans);
+        let times = matches!(self.kind, CoordinateKind::Moments(_) | CoordinateKind::Spans);
         match (&mut self.values, self.cf) {
             (AxisValues::Wholes(v), Some(cf))
                 if times && !matches!(slab.data_type, DataType::DateTime(..)) =>
@@ -330,13 +330,13 @@ impl<'a> AxisBuilder<'a> {
         Ok(())
     }
 
-    pub(super) fn finish(self, name: &str) -> Axis {
+    pub(super) fn finish(self, name: &str) -> CoordinateAxis {
         let Self { mut kind, mut values, .. } = self;
-        if let (AxisKind::Integers, AxisValues::Wholes(v)) = (kind, &values)
+        if let (CoordinateKind::Integers, AxisValues::Wholes(v)) = (kind, &values)
             && v.iter().all(|n| n.unsigned_abs() <= EXACT)
         {
             values = AxisValues::Floats(v.iter().map(|n| num::f64_of_i128(*n)).collect());
-            kind = AxisKind::Floats { format: Float::F64, scaled: false };
+            kind = CoordinateKind::Floats { format: Float::F64, scaled: false };
         }
         let direction = match &values {
             AxisValues::Floats(v) => direction(v),
@@ -344,7 +344,7 @@ impl<'a> AxisBuilder<'a> {
             AxisValues::Wholes(v) => direction(v),
             AxisValues::Texts(v) => direction(v),
         };
-        Axis { name: name.to_owned(), kind, values, direction }
+        CoordinateAxis { name: name.to_owned(), kind, values, direction }
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::axis::{Axis, AxisKind, AxisValues};
+use super::axis::{AxisValues, CoordinateAxis, CoordinateKind};
 use super::order::{Direction, around, between};
-use super::{Lookup, Method};
+use super::{Lookup, MatchMethod};
 use crate::array::Index;
 use crate::cf::{Interval, span};
 use crate::error::{Error, Result};
@@ -30,7 +30,7 @@ enum WantedLabel {
     Slice(Option<Label>, Option<Label>, i64),
 }
 
-impl Axis {
+impl CoordinateAxis {
     /// The positions that `text` selects: `10.5`, `[10,20]`, `-10:10`, `2000-07`, `2000-07-01:2000-08`.
     pub fn find(&self, text: &str, lookup: &Lookup) -> Result<Index> {
         let text = text.trim();
@@ -99,11 +99,13 @@ impl Axis {
     fn label(&self, text: &str) -> Result<Label> {
         self.parse(text).ok_or_else(|| {
             let example = match self.kind {
-                AxisKind::Floats { .. } | AxisKind::Integers => "a number, such as 10.5, 10:20 or [10,20]",
-                AxisKind::Truths => "true or false",
-                AxisKind::Moments(_) => "a date, such as 2000-07, 2000-07-01T12:00 or 2000:2001-06",
-                AxisKind::Spans => "a duration, such as 36h, 2D or 0h:12h",
-                AxisKind::Texts => "a text",
+                CoordinateKind::Floats { .. } | CoordinateKind::Integers => {
+                    "a number, such as 10.5, 10:20 or [10,20]"
+                }
+                CoordinateKind::Truths => "true or false",
+                CoordinateKind::Moments(_) => "a date, such as 2000-07, 2000-07-01T12:00 or 2000:2001-06",
+                CoordinateKind::Spans => "a duration, such as 36h, 2D or 0h:12h",
+                CoordinateKind::Texts => "a text",
             };
             Error::usage(format!("{:?} is not {example}; {}", text.trim(), self.extent()))
         })
@@ -112,18 +114,20 @@ impl Axis {
     fn parse(&self, text: &str) -> Option<Label> {
         let text = super::text::unquoted(text.trim());
         match self.kind {
-            AxisKind::Texts => Some(Label::Text(text.to_owned())),
-            AxisKind::Moments(calendar) => {
+            CoordinateKind::Texts => Some(Label::Text(text.to_owned())),
+            CoordinateKind::Moments(calendar) => {
                 Interval::parse(text, calendar).map(|i| Label::Whole(i.first, i.last, i.unit))
             }
-            AxisKind::Spans => span(text).map(|(n, unit)| Label::Whole(n, n.saturating_add(unit - 1), 1)),
-            AxisKind::Integers => text.parse().ok().map(|n| Label::Whole(n, n, 1)),
-            AxisKind::Truths => match text {
+            CoordinateKind::Spans => {
+                span(text).map(|(n, unit)| Label::Whole(n, n.saturating_add(unit - 1), 1))
+            }
+            CoordinateKind::Integers => text.parse().ok().map(|n| Label::Whole(n, n, 1)),
+            CoordinateKind::Truths => match text {
                 "true" => Some(Label::Float(1.0)),
                 "false" => Some(Label::Float(0.0)),
                 _ => text.parse().ok().map(Label::Float),
             },
-            AxisKind::Floats { format, .. } => {
+            CoordinateKind::Floats { format, .. } => {
                 let x = text.parse::<f64>().ok()?;
                 // Rounded to the coordinate's type: 0.1 as float32 differs from 0.1 as float64.
                 Some(Label::Float(match format {
@@ -136,7 +140,9 @@ impl Axis {
 
     fn tolerance(&self, text: &str) -> Result<f64> {
         let found = match self.kind {
-            AxisKind::Moments(_) | AxisKind::Spans => span(text).map(|(n, _)| num::f64_of_i128(n)),
+            CoordinateKind::Moments(_) | CoordinateKind::Spans => {
+                span(text).map(|(n, _)| num::f64_of_i128(n))
+            }
             _ => text.trim().parse().ok(),
         };
         found.filter(|t: &f64| *t >= 0.0).ok_or_else(|| {
@@ -156,18 +162,18 @@ impl Axis {
     }
 
     /// A single label: its dimension is dropped, unless the label covers several values or occurs more than once.
-    fn one(&self, label: &Label, method: Method, tolerance: Option<f64>) -> Result<Index> {
-        if let (AxisKind::Moments(_), Label::Whole(first, last, unit)) = (self.kind, label) {
+    fn one(&self, label: &Label, method: MatchMethod, tolerance: Option<f64>) -> Result<Index> {
+        if let (CoordinateKind::Moments(_), Label::Whole(first, last, unit)) = (self.kind, label) {
             // As in pandas and cftime: a date coarser than the axis is a range; in model calendars every date is.
             let is_range = match method {
-                Method::Exact => *unit > self.unit() || self.is_of_model(),
+                MatchMethod::Exact => *unit > self.unit() || self.is_of_model(),
                 _ => *unit >= Interval::LONG,
             };
             let places = if is_range { self.range(*first, *last) } else { Vec::new() };
             if !places.is_empty() {
                 return Ok(index(&places));
             }
-            if is_range && method == Method::Exact {
+            if is_range && method == MatchMethod::Exact {
                 return Err(self.nothing(format_args!("lies in this period")));
             }
         }
@@ -188,7 +194,7 @@ impl Axis {
     }
 
     /// The positions of a label: all that equal it, or else the one that `method` selects; at least one.
-    fn place(&self, label: &Label, method: Method, tolerance: Option<f64>) -> Result<Vec<usize>> {
+    fn place(&self, label: &Label, method: MatchMethod, tolerance: Option<f64>) -> Result<Vec<usize>> {
         let found = match (&self.values, label) {
             (AxisValues::Floats(v), Label::Float(x)) if x.is_nan() => positions(v, |y| y.is_nan()),
             (AxisValues::Floats(v), Label::Float(x)) => self.equal(v, x),
@@ -206,18 +212,19 @@ impl Axis {
             }
             _ => None,
         };
-        let scaled = matches!(self.kind, AxisKind::Floats { scaled: true, .. });
+        let scaled = matches!(self.kind, CoordinateKind::Floats { scaled: true, .. });
         match near {
             // The last digits of an unpacked number are rounding errors.
-            Some((at, gap)) if method == Method::Exact && scaled && gap <= self.rounding() => Ok(vec![at]),
-            Some((at, gap)) if method != Method::Exact && tolerance.is_none_or(|t| gap <= t) => {
+            Some((at, gap)) if method == MatchMethod::Exact && scaled && gap <= self.rounding() => {
+                Ok(vec![at])
+            }
+            Some((at, gap)) if method != MatchMethod::Exact && tolerance.is_none_or(|t| gap <= t) => {
                 Ok(self.alike(at))
             }
-            _ if method != Method::Exact && self.direction == Direction::None => Err(Error::usage(format!(
-                "no value equals it, and {}, so the nearest cannot be determined",
-                self.extent()
-            ))),
-            Some((at, _)) if method != Method::Exact => {
+            _ if method != MatchMethod::Exact && self.direction == Direction::None => Err(Error::usage(
+                format!("no value equals it, and {}, so the nearest cannot be determined", self.extent()),
+            )),
+            Some((at, _)) if method != MatchMethod::Exact => {
                 Err(self.nothing(format_args!("is within the tolerance; the nearest is {}", self.text(at))))
             }
             Some((at, _)) => Err(self
@@ -244,7 +251,7 @@ impl Axis {
         &self,
         values: &[T],
         label: &T,
-        method: Method,
+        method: MatchMethod,
         gap: impl Fn(&T, &T) -> f64,
     ) -> Option<(usize, f64)> {
         if self.direction == Direction::None {
@@ -254,9 +261,9 @@ impl Axis {
         let with_gap = |at: Option<usize>| at.and_then(|at| Some((at, gap(values.get(at)?, label))));
         let (before, after) = (with_gap(before), with_gap(after));
         match method {
-            Method::Pad => before,
-            Method::Backfill => after,
-            Method::Nearest | Method::Exact => match (before, after) {
+            MatchMethod::Pad => before,
+            MatchMethod::Backfill => after,
+            MatchMethod::Nearest | MatchMethod::Exact => match (before, after) {
                 // On a tie, the larger.
                 (Some(b), Some(a)) if b.1 < a.1 || (b.1 == a.1 && self.direction == Direction::Down) => {
                     Some(b)
@@ -350,7 +357,7 @@ impl Axis {
     fn slice_of_places(&self, from: Option<&Label>, to: Option<&Label>) -> Result<Range<usize>> {
         let end = |label: Option<&Label>, open: usize| match label {
             None => Ok(open),
-            Some(label) => match self.place(label, Method::Exact, None).as_deref() {
+            Some(label) => match self.place(label, MatchMethod::Exact, None).as_deref() {
                 Ok([at]) => Ok(*at),
                 _ => Err(Error::usage(format!(
                     "{}: a slice needs two existing values, each of which occurs once",
@@ -390,29 +397,29 @@ mod tests {
     use crate::coords::order::direction;
     use crate::format::calendar::Calendar;
 
-    fn floats(values: &[f64], format: Float) -> Axis {
-        let kind = AxisKind::Floats { format, scaled: false };
+    fn floats(values: &[f64], format: Float) -> CoordinateAxis {
+        let kind = CoordinateKind::Floats { format, scaled: false };
         let direction = direction(values);
-        Axis { name: "x".into(), kind, values: AxisValues::Floats(values.to_vec()), direction }
+        CoordinateAxis { name: "x".into(), kind, values: AxisValues::Floats(values.to_vec()), direction }
     }
 
-    fn days(texts: &[&str], calendar: Calendar) -> Axis {
+    fn days(texts: &[&str], calendar: Calendar) -> CoordinateAxis {
         let at = |text: &&str| Interval::parse(text, calendar).unwrap().first;
         let values: Vec<i128> = texts.iter().map(at).collect();
         let direction = direction(&values);
-        Axis {
+        CoordinateAxis {
             name: "t".into(),
-            kind: AxisKind::Moments(calendar),
+            kind: CoordinateKind::Moments(calendar),
             values: AxisValues::Wholes(values),
             direction,
         }
     }
 
-    fn find(axis: &Axis, text: &str) -> Option<Index> {
+    fn find(axis: &CoordinateAxis, text: &str) -> Option<Index> {
         axis.find(text, &Lookup::default()).ok()
     }
 
-    fn by(axis: &Axis, text: &str, method: Method, tolerance: Option<&str>) -> Option<Index> {
+    fn by(axis: &CoordinateAxis, text: &str, method: MatchMethod, tolerance: Option<&str>) -> Option<Index> {
         axis.find(text, &Lookup { method, tolerance: tolerance.map(str::to_owned) }).ok()
     }
 
@@ -433,13 +440,13 @@ mod tests {
         assert_eq!(find(&up, ":"), Some(Index::All));
         // On a tie, the larger.
         for (axis, at) in [(&up, 2), (&down, 1)] {
-            assert_eq!(by(axis, "5", Method::Nearest, None), Some(Index::At(at)));
+            assert_eq!(by(axis, "5", MatchMethod::Nearest, None), Some(Index::At(at)));
         }
-        assert_eq!(by(&up, "14", Method::Pad, None), Some(Index::At(2)));
-        assert_eq!(by(&down, "14", Method::Pad, None), Some(Index::At(0)));
-        assert_eq!(by(&up, "14", Method::Backfill, None), Some(Index::At(3)));
-        assert_eq!(by(&up, "14", Method::Nearest, Some("3")), None);
-        assert_eq!(by(&up, "25", Method::Backfill, None), None);
+        assert_eq!(by(&up, "14", MatchMethod::Pad, None), Some(Index::At(2)));
+        assert_eq!(by(&down, "14", MatchMethod::Pad, None), Some(Index::At(0)));
+        assert_eq!(by(&up, "14", MatchMethod::Backfill, None), Some(Index::At(3)));
+        assert_eq!(by(&up, "14", MatchMethod::Nearest, Some("3")), None);
+        assert_eq!(by(&up, "25", MatchMethod::Backfill, None), None);
     }
 
     #[test]
@@ -449,7 +456,7 @@ mod tests {
         assert_eq!(find(&axis, "0.1:0.3"), Some(Index::Span(0, 3)));
         let mut packed = floats(&[3.0 * 0.1, 4.0 * 0.1], Float::F64);
         assert_eq!(find(&packed, "0.3"), None);
-        packed.kind = AxisKind::Floats { format: Float::F64, scaled: true };
+        packed.kind = CoordinateKind::Floats { format: Float::F64, scaled: true };
         assert_eq!(find(&packed, "0.3"), Some(Index::At(0)));
         assert_eq!(packed.text(0), "0.3");
     }
@@ -463,7 +470,7 @@ mod tests {
         assert_eq!(find(&axis, "nan"), Some(Index::At(2)));
         assert_eq!(find(&axis, "3:2"), Some(Index::Span(0, 4)));
         assert_eq!(find(&axis, "0:2"), None);
-        assert_eq!(by(&axis, "2.5", Method::Nearest, None), None);
+        assert_eq!(by(&axis, "2.5", MatchMethod::Nearest, None), None);
     }
 
     #[test]
@@ -476,13 +483,13 @@ mod tests {
         assert_eq!(find(&daily, "2000-07-02:2000"), Some(Index::Span(2, 2)));
         assert_eq!(find(&daily, "2000-08:2000-07"), Some(Index::Span(1, 3)));
         assert_eq!(find(&daily, "2001"), None);
-        assert_eq!(by(&daily, "2000-07", Method::Nearest, None), Some(Index::Span(1, 2)));
-        assert_eq!(by(&daily, "2000-07-20", Method::Nearest, None), Some(Index::At(3)));
-        assert_eq!(by(&daily, "2000-07-20", Method::Nearest, Some("1D")), None);
+        assert_eq!(by(&daily, "2000-07", MatchMethod::Nearest, None), Some(Index::Span(1, 2)));
+        assert_eq!(by(&daily, "2000-07-20", MatchMethod::Nearest, None), Some(Index::At(3)));
+        assert_eq!(by(&daily, "2000-07-20", MatchMethod::Nearest, Some("1D")), None);
         let model = days(&["2000-02-30", "2000-03-01"], Calendar::Days360);
         assert_eq!(find(&model, "2000-02-30"), Some(Index::Span(0, 1)));
         assert_eq!(find(&model, "2000-02-31"), None);
-        let missing = Axis {
+        let missing = CoordinateAxis {
             values: AxisValues::Wholes(vec![MISSING, 0]),
             direction: Direction::None,
             ..daily.clone()
@@ -493,8 +500,8 @@ mod tests {
     #[test]
     fn texts_may_hold_colons_and_commas() {
         let values: Vec<String> = ["a:b", "c,d", "e"].map(str::to_owned).to_vec();
-        let (kind, direction) = (AxisKind::Texts, direction(&values));
-        let axis = Axis { name: "s".into(), kind, values: AxisValues::Texts(values), direction };
+        let (kind, direction) = (CoordinateKind::Texts, direction(&values));
+        let axis = CoordinateAxis { name: "s".into(), kind, values: AxisValues::Texts(values), direction };
         assert_eq!(find(&axis, "a:b"), Some(Index::At(0)));
         assert_eq!(find(&axis, "[\"c,d\",e]"), Some(Index::List(vec![1, 2])));
         assert_eq!(find(&axis, "b:e"), Some(Index::Span(1, 2)));

@@ -1,9 +1,9 @@
 //! Selection by coordinate values, like xarray's `sel`: `time=2000-07,lat=-10:10,lon=150.5`.
 //!
 //! The coordinate of a dimension is the array of that name and of that one dimension, in the group of the array or in
-//! one above it. [`Labels`] are the values to select, [`indexes`] resolves them to positions, [`Axis`] holds the values
+//! one above it. [`LabelValues`] are the values to select, [`indexes`] resolves them to positions, [`CoordinateAxis`] holds the values
 //! of one coordinate. [`read_points`] selects one element per point, [`Query`] the same part of all arrays of a data
-//! set, and [`Summary`] describes a data set.
+//! set, and [`DatasetSummary`] describes a data set.
 //!
 //! Where xarray's rules vary or are silent:
 //!
@@ -23,7 +23,7 @@ mod text;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::array::windows::View;
+use crate::array::windows::ArrayView;
 use crate::array::{Array, Index};
 use crate::error::{Error, Result};
 use crate::format::csv::Column;
@@ -31,14 +31,14 @@ use crate::group::Zarr;
 use crate::meta::path::{join, shown};
 use crate::meta::{ArrayMeta, NodeMeta};
 
-pub use axis::Axis;
-pub use part::{ArrayPart, Part, Query};
+pub use axis::CoordinateAxis;
+pub use part::{ArrayPart, DatasetPart, Query};
 pub use points::{Points, read_points};
-pub use summary::{Range, Summary, Variable};
+pub use summary::{DatasetSummary, Range, Variable};
 
 /// What to select if no value equals a label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Method {
+pub enum MatchMethod {
     /// Nothing: it is an error.
     #[default]
     Exact,
@@ -54,19 +54,19 @@ pub enum Method {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Lookup {
     /// What to select if no value equals a label.
-    pub method: Method,
+    pub method: MatchMethod,
     /// The maximum distance of that value: a number, or a duration such as `12h` for times.
     pub tolerance: Option<String>,
 }
 
 /// A selection by coordinate values: dimension names and labels.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Labels {
+pub struct LabelValues {
     items: Vec<(String, String)>,
     lookup: Lookup,
 }
 
-impl Labels {
+impl LabelValues {
     /// Parses texts such as `time=2000-07,lat=-10:10`.
     pub fn parse<T: AsRef<str>>(texts: &[T], lookup: Lookup) -> Result<Self> {
         let items = texts.iter().map(|t| text::pairs(t.as_ref())).collect::<Result<Vec<_>>>()?.concat();
@@ -88,7 +88,7 @@ impl Labels {
 pub(crate) struct Coordinates<'a> {
     zarr: &'a Zarr,
     /// By path.
-    known: HashMap<String, Arc<Axis>>,
+    known: HashMap<String, Arc<CoordinateAxis>>,
 }
 
 impl<'a> Coordinates<'a> {
@@ -97,7 +97,7 @@ impl<'a> Coordinates<'a> {
     }
 
     /// The coordinate of the dimension `name`, which has `extent` positions in the array at `path`.
-    pub(crate) async fn axis(&mut self, path: &str, name: &str, extent: u64) -> Result<Arc<Axis>> {
+    pub(crate) async fn axis(&mut self, path: &str, name: &str, extent: u64) -> Result<Arc<CoordinateAxis>> {
         let Some(array) = coordinate(self.zarr, path, name).await? else {
             let what = format!("the dimension {name:?} has no coordinate (an array of that name)");
             return Err(Error::usage(what).with_hint("isel", "selects by index"));
@@ -112,7 +112,7 @@ impl<'a> Coordinates<'a> {
                 array.meta().shape
             )));
         }
-        let axis = Arc::new(Axis::read(self.zarr, &array, name).await?);
+        let axis = Arc::new(CoordinateAxis::read(self.zarr, &array, name).await?);
         self.known.insert(array.path().to_owned(), axis.clone());
         Ok(axis)
     }
@@ -123,7 +123,7 @@ impl<'a> Coordinates<'a> {
         path: &str,
         meta: &ArrayMeta,
         by_index: &[(String, Index)],
-        labels: &Labels,
+        labels: &LabelValues,
     ) -> Result<Vec<Index>> {
         let mut indexes = vec![Index::All; meta.shape.len()];
         for (name, index) in by_index {
@@ -190,7 +190,7 @@ pub async fn indexes(
     zarr: &Zarr,
     array: &Array,
     by_index: &[(String, Index)],
-    labels: &Labels,
+    labels: &LabelValues,
 ) -> Result<Vec<Index>> {
     let meta = array.meta();
     for name in by_index.iter().map(|(name, _)| name).chain(labels.items.iter().map(|(name, _)| name)) {
@@ -203,7 +203,7 @@ pub async fn indexes(
 
 /// The coordinates of each element of the part `view` of `array`: a column per dimension with the values of its
 /// coordinate, or with positions if it has none. A dimension selected by a single value has the same value in all rows.
-pub async fn columns(zarr: &Zarr, array: &Array, view: &View) -> Result<Vec<Column>> {
+pub async fn columns(zarr: &Zarr, array: &Array, view: &ArrayView) -> Result<Vec<Column>> {
     let (meta, kept) = (array.meta(), view.dimensions());
     let mut coordinates = Coordinates::new(zarr);
     let mut columns = Vec::with_capacity(meta.shape.len());

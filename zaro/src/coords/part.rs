@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Coordinates, Labels, several};
+use super::{Coordinates, LabelValues, several};
 use crate::array::Index;
 use crate::error::{Error, Result};
 use crate::group::{Node, Zarr};
@@ -27,7 +27,7 @@ pub struct Query {
     /// Positions by dimension name.
     pub by_index: Vec<(String, Index)>,
     /// Values of coordinates by dimension name.
-    pub labels: Labels,
+    pub labels: LabelValues,
 }
 
 impl Query {
@@ -40,7 +40,7 @@ impl Query {
 
 /// A part of a hierarchy.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Part {
+pub struct DatasetPart {
     /// Its arrays by path.
     pub arrays: BTreeMap<String, ArrayPart>,
     /// The paths of its groups.
@@ -51,7 +51,7 @@ pub struct Part {
     pub above: BTreeSet<String>,
 }
 
-impl Part {
+impl DatasetPart {
     /// The part of the node at `top` that `query` selects; `nodes` are all nodes of it.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use std::io::Read;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 
 use super::{Coordinates, Lookup, text};
-use crate::array::windows::View;
+use crate::array::windows::ArrayView;
 use crate::array::{Array, Index, Order, ReadOptions, Selection, Slab};
 use crate::error::{Error, Result};
 use crate::format::csv::Column;
@@ -75,7 +75,7 @@ impl Points {
         };
         let mut columns: Vec<Column> = self.names.iter().enumerate().map(column).collect();
         let mut dimension = 0;
-        for mut other in super::columns(zarr, array, &View::new(rest, array.meta())?).await? {
+        for mut other in super::columns(zarr, array, &ArrayView::new(rest, array.meta())?).await? {
             if self.names.contains(&other.name) {
                 continue;
             }

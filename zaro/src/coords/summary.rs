@@ -5,9 +5,9 @@ use std::fmt;
 
 use futures::stream::{self, StreamExt as _};
 
-use super::axis::{Axis, AxisBuilder, decoded};
+use super::axis::{AxisBuilder, CoordinateAxis, decoded};
 use super::part::coordinate_names;
-use crate::array::windows::View;
+use crate::array::windows::ArrayView;
 use crate::array::{Index, ReadOptions, Slab};
 use crate::cf::Lost;
 use crate::error::Result;
@@ -53,14 +53,14 @@ pub struct Variable {
 
 /// The dimensions and variables of a data set.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Summary {
+pub struct DatasetSummary {
     /// The dimensions and their lengths, in the order in which arrays name them; those of groups with the path of the group.
     pub dimensions: Vec<(String, u64)>,
     /// The arrays with dimension names, by path.
     pub variables: BTreeMap<String, Variable>,
 }
 
-impl Summary {
+impl DatasetSummary {
     /// Summarizes the hierarchy of these nodes. Only the first and the last chunk of each coordinate are read, several
     /// concurrently; if there are very many coordinates, only some are read.
     pub async fn of(zarr: &Zarr, nodes: &[Node]) -> Self {
@@ -213,8 +213,8 @@ async fn range(zarr: &Zarr, path: &str, meta: ArrayMeta) -> Result<Option<Range>
     let array = zarr.array_of(path, meta, Vec::new())?;
     let reading = decoded(zarr, &array).await?;
     let last = (n - 1) / chunk * chunk;
-    let read = async |from: u64, count: u64| -> Result<(Slab, Axis)> {
-        let view = View::new(&[Index::Span(from, count)], array.meta())?;
+    let read = async |from: u64, count: u64| -> Result<(Slab, CoordinateAxis)> {
+        let view = ArrayView::new(&[Index::Span(from, count)], array.meta())?;
         let slab = reading.read_packed(&view, &ReadOptions::default(), &mut Lost::default()).await?;
         let mut values = AxisBuilder::new(&reading);
         values.add(&slab)?;
@@ -234,7 +234,7 @@ async fn range(zarr: &Zarr, path: &str, meta: ArrayMeta) -> Result<Option<Range>
     Ok(head.zip(tail).map(|(head, tail)| Range { first: head.first, last: tail.last, step }))
 }
 
-fn of(axis: &Axis, step: Option<String>) -> Option<Range> {
+fn of(axis: &CoordinateAxis, step: Option<String>) -> Option<Range> {
     let last = axis.len().checked_sub(1)?;
     Some(Range { first: axis.text(0).into_owned(), last: axis.text(last).into_owned(), step })
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use super::target::CopyTarget;
 use super::{CopyOptions, CopyStep, is_image, kept};
 use crate::array::Array;
-use crate::coords::Part;
+use crate::coords::DatasetPart;
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::{Node, OpenOptions, Zarr};
 use crate::meta::NodeMeta;
@@ -54,9 +54,9 @@ pub(super) async fn plan(
     let context = options.context.share_of(4);
     let (mut nodes, own) = nodes(source, from).await?;
     let source = own.as_ref().unwrap_or(source);
-    let mut part = Part::default();
+    let mut part = DatasetPart::default();
     if !options.query.is_empty() {
-        part = Part::of(source, from, &nodes, &options.query)
+        part = DatasetPart::of(source, from, &nodes, &options.query)
             .await
             .map_err(|e| e.with_node(shown(from)).with_store(source.store()))?;
         nodes.retain(|n| part.arrays.contains_key(&n.path) || part.groups.contains(&n.path));

@@ -8,7 +8,7 @@ use super::csv::Table;
 use super::json;
 use super::npy::Header;
 use super::raw::{RawOrigin, Stream};
-use crate::array::windows::{Cutting, View};
+use crate::array::windows::{ArrayView, Cutting};
 use crate::array::{Order, Slab};
 use crate::blocking;
 use crate::error::{Result, usage};
@@ -140,10 +140,10 @@ impl Elements {
     /// position.
     pub async fn each<F: Future<Output = Result<()>>>(
         self,
-        view: &View,
+        view: &ArrayView,
         meta: &ArrayMeta,
         budget: usize,
-        mut put: impl FnMut(View, Slab) -> F,
+        mut put: impl FnMut(ArrayView, Slab) -> F,
     ) -> Result<()> {
         let (mut stream, cast) = match self {
             Self::Whole(slab) => return put(view.clone(), slab).await,

@@ -5,7 +5,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use super::{Layout, Sink};
-use crate::array::windows::Window;
+use crate::array::windows::ArrayWindow;
 use crate::array::{Order, Slab};
 use crate::error::{Error, Result, invalid, usage};
 use crate::meta::DataType;
@@ -128,7 +128,7 @@ impl Stream {
     }
 
     /// Reads a window, little-endian, in the stream's order. Windows of a pipe must be read in sequence.
-    pub fn read(&mut self, window: &Window) -> Result<Vec<u8>> {
+    pub fn read(&mut self, window: &ArrayWindow) -> Result<Vec<u8>> {
         let size = self.data_type.size();
         let count = num::product_usize(&window.shape())?;
         let length =
@@ -190,7 +190,7 @@ struct Runs {
 }
 
 /// The runs of a box of elements of `size` bytes, in order.
-fn runs(shape: &[u64], window: &Window, order: Order, size: usize) -> Result<Runs> {
+fn runs(shape: &[u64], window: &ArrayWindow, order: Order, size: usize) -> Result<Runs> {
     let mut dims: Vec<(u64, u64, u64)> =
         shape.iter().zip(&window.0).map(|(n, (from, count))| (*n, *from, *count)).collect();
     if order == Order::F {
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn runs_are_as_long_as_they_can_be() {
         let list = |shape: &[u64], window: &[(u64, u64)], order| {
-            let runs = runs(shape, &Window(window.to_vec()), order, 2).unwrap();
+            let runs = runs(shape, &ArrayWindow(window.to_vec()), order, 2).unwrap();
             let count: u64 = window.iter().map(|(_, n)| n).product();
             let mut bytes = vec![0; usize::try_from(count * 2).unwrap()];
             let runs: Vec<_> = runs.zip_with(&mut bytes).map(|(from, out)| (from, out.len())).collect();

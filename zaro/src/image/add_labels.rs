@@ -17,7 +17,7 @@ use crate::group::Zarr;
 use crate::hierarchy::{self, Existing};
 use crate::image::find::{self, Image};
 use crate::image::model::{Axis, LabelColor, Labels, Level, Multiscale};
-use crate::image::pyramid::{self, Factors, Method, PyramidOptions};
+use crate::image::pyramid::{self, Downsampling, Factors, PyramidOptions};
 use crate::image::source::{AXES, ImageSource};
 use crate::image::version::ImageVersion;
 use crate::image::{document, parse};
@@ -470,7 +470,7 @@ impl LabelJob<'_> {
         let set = attributes.members().unwrap_or_default().to_vec();
         hierarchy::edit_attributes(hidden, "", &AttributesEdit::Patch { set, unset: Vec::new() }).await?;
         let options = PyramidOptions {
-            method: Some(Method::Mode),
+            method: Some(Downsampling::Mode),
             factors: Factors::Levels(pyramid::follow(shape, shapes)),
             context: self.options.context.clone(),
             task: self.options.task.without_progress(),

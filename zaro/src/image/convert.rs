@@ -17,8 +17,8 @@ use crate::create::New;
 use crate::error::{Error, Result, usage};
 use crate::hierarchy::{self, Existing};
 use crate::image::document;
-use crate::image::model::{Axis, Channel, ColorModel, Level, Multiscale, Omero, Window};
-use crate::image::pyramid::{self, Method, PyramidOptions};
+use crate::image::model::{Axis, Channel, ChannelWindow, ColorModel, Level, Multiscale, Omero};
+use crate::image::pyramid::{self, Downsampling, PyramidOptions};
 use crate::image::render::default_colors;
 use crate::image::source::{C, ImageSource, X, Y, Z, metadata_only};
 use crate::image::version::ImageVersion;
@@ -60,7 +60,7 @@ pub struct ConvertOptions {
     /// The number of levels; default: until y and x are small.
     pub levels: Option<usize>,
     /// The downsampling method.
-    pub method: Option<Method>,
+    pub method: Option<Downsampling>,
     /// The name of the image; default: the file's.
     pub name: Option<String>,
     /// The pixel size along z, y and x, along y and x, or one for all; default: the file's.
@@ -584,7 +584,7 @@ fn omero(source: &ImageSource, name: &str, extents: &[ValueRange]) -> Omero {
         let given = channel.window;
         let start = given.start.unwrap_or(low);
         let end = given.end.unwrap_or(high);
-        channel.window = Window {
+        channel.window = ChannelWindow {
             start: Some(start),
             end: Some(if end > start { end } else { start + 1.0 }),
             min: Some(least),

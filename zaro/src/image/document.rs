@@ -223,7 +223,7 @@ pub fn prepare(array: &mut NewArray, version: ImageVersion, axes: &[Axis]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::model::{Family, Window};
+    use crate::image::model::{ChannelWindow, Family};
     use crate::image::parse;
 
     fn sample() -> (Multiscale, Omero) {
@@ -245,7 +245,7 @@ mod tests {
             color: Some([0, 171, 255]),
             family: Family::Polynomial,
             coefficient: 0.5,
-            window: Window { start: Some(1.5), end: Some(200.0), min: Some(0.0), max: Some(255.0) },
+            window: ChannelWindow { start: Some(1.5), end: Some(200.0), min: Some(0.0), max: Some(255.0) },
             ..Channel::default()
         };
         let omero = Omero {

@@ -9,7 +9,9 @@ use crate::group::Zarr;
 use crate::hierarchy;
 use crate::image::document::{self, hex, number, set_known, versioned};
 use crate::image::find::{self, Image};
-use crate::image::model::{AxisKind, Channel, ColorModel, Family, LabelColor, Multiscale, Window, integers};
+use crate::image::model::{
+    AxisKind, Channel, ChannelWindow, ColorModel, Family, LabelColor, Multiscale, integers,
+};
 use crate::image::version::{self, ImageVersion};
 use crate::image::{parse, render};
 use crate::meta::path::shown;
@@ -34,7 +36,7 @@ pub struct ChannelEdit {
     /// Its colour.
     pub color: Option<[u8; 3]>,
     /// Its window; missing numbers are kept.
-    pub window: Window,
+    pub window: ChannelWindow,
     /// Its curve.
     pub family: Option<Family>,
     /// The curve's exponent.
@@ -113,7 +115,7 @@ pub struct Edit {
     /// The colour model.
     pub model: Option<ColorModel>,
     /// Windows of all channels, for example from [`windows`].
-    pub windows: Option<Vec<Window>>,
+    pub windows: Option<Vec<ChannelWindow>>,
 }
 
 impl Edit {
@@ -301,7 +303,7 @@ fn omero(old: Option<Json>, version: ImageVersion, frame: &ImageArrays, edit: &E
     let (low, high) = (num::f64_of_i128(range.0), num::f64_of_i128(range.1));
     let plain = |i: usize| Channel {
         color: Some(render::default_color(i, count)),
-        window: Window { start: Some(low), end: Some(high), min: Some(low), max: Some(high) },
+        window: ChannelWindow { start: Some(low), end: Some(high), min: Some(low), max: Some(high) },
         ..Channel::default()
     };
     let mut omero = old.unwrap_or_else(|| versioned(version, version < ImageVersion::V05));
@@ -365,7 +367,7 @@ fn channel(one: &mut Json, change: &ChannelEdit) -> Result<()> {
     set_window(one, &change.window)
 }
 
-fn set_window(one: &mut Json, change: &Window) -> Result<()> {
+fn set_window(one: &mut Json, change: &ChannelWindow) -> Result<()> {
     let parts = [("min", change.min), ("max", change.max), ("start", change.start), ("end", change.end)];
     if parts.iter().all(|(_, x)| x.is_none()) {
         return Ok(());
@@ -478,7 +480,11 @@ async fn change(store: &SharedStore, path: &str, new: impl Fn(&Json) -> Result<J
 }
 
 /// Windows of all channels that cover most of their pixels, from the smallest level.
-pub async fn windows(store: &SharedStore, path: &str, multiscale: Option<&str>) -> Result<Vec<Window>> {
+pub async fn windows(
+    store: &SharedStore,
+    path: &str,
+    multiscale: Option<&str>,
+) -> Result<Vec<ChannelWindow>> {
     let zarr = hierarchy::open(store).await?;
     let image = find::image_at(&zarr, path).await?;
     render::windows(&zarr, &image, multiscale).await

@@ -28,11 +28,9 @@ pub(crate) mod word;
 
 pub use find::{Found, Image, LabelImage, find, image_at, images};
 pub use model::{
-    Acquisition, Axis, AxisKind, Channel, ColorModel, Family as CurveFamily, Field as WellField, LabelColor,
-    Labels, Level, Multiscale, Omero, Plate, Well, WellPlace, Window as ChannelWindow,
+    Acquisition, Axis, AxisKind, Channel, ChannelWindow, ColorModel, Family as CurveFamily,
+    Field as WellField, LabelColor, Labels, Level, Multiscale, Omero, Plate, Well, WellPlace,
 };
 pub use source::{ImageSource, ImageSourceOptions, open as open_sources};
-pub use summary::{
-    LabelSummary, LevelSummary, Overview as ImageOverview, PyramidSummary, Summary as ImageSummary,
-};
+pub use summary::{ImageSummary, LabelSummary, LevelSummary, Overview as ImageOverview, PyramidSummary};
 pub use version::ImageVersion;

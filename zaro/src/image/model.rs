@@ -162,7 +162,7 @@ impl Family {
 
 /// The intensity window of a channel. Each number is `None` if the document has none.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Window {
+pub struct ChannelWindow {
     /// Drawn as black.
     pub start: Option<f64>,
     /// Drawn as the full colour.
@@ -189,7 +189,7 @@ pub struct Channel {
     /// Whether it is inverted.
     pub inverted: bool,
     /// The intensity window.
-    pub window: Window,
+    pub window: ChannelWindow,
 }
 
 impl Default for Channel {
@@ -201,7 +201,7 @@ impl Default for Channel {
             family: Family::Linear,
             coefficient: 1.0,
             inverted: false,
-            window: Window::default(),
+            window: ChannelWindow::default(),
         }
     }
 }

@@ -2,8 +2,8 @@
 //! [`validate`](super::validate) reports them.
 
 use crate::image::model::{
-    Acquisition, Axis, AxisKind, Channel, ColorModel, Family, Field, Group, LabelColor, Labels, Level,
-    Multiscale, Omero, Plate, Well, WellPlace, Window,
+    Acquisition, Axis, AxisKind, Channel, ChannelWindow, ColorModel, Family, Field, Group, LabelColor,
+    Labels, Level, Multiscale, Omero, Plate, Well, WellPlace,
 };
 use crate::image::version::{Stated, ome, stated};
 use crate::meta::Json;
@@ -178,7 +178,12 @@ fn channel(json: &Json) -> Channel {
             .filter(|k| k.is_finite() && *k > 0.0)
             .unwrap_or(plain.coefficient),
         inverted: inverted.unwrap_or(plain.inverted),
-        window: Window { start: number("start"), end: number("end"), min: number("min"), max: number("max") },
+        window: ChannelWindow {
+            start: number("start"),
+            end: number("end"),
+            min: number("min"),
+            max: number("max"),
+        },
     }
 }
 

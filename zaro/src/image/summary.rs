@@ -51,7 +51,7 @@ pub struct PyramidSummary {
 
 /// An image.
 #[derive(Debug, Clone)]
-pub struct Summary {
+pub struct ImageSummary {
     /// Its metadata.
     pub image: Image,
     /// Its multiscales.
@@ -68,7 +68,7 @@ pub struct Overview {
     /// The object at the path.
     pub found: Found,
     /// The images, in document order. An image that cannot be read is an error in its place.
-    pub images: Vec<(String, std::result::Result<Summary, String>)>,
+    pub images: Vec<(String, std::result::Result<ImageSummary, String>)>,
 }
 
 async fn level(array: Result<Array>, level: &Level) -> Result<LevelSummary> {
@@ -93,7 +93,7 @@ async fn label(zarr: &Zarr, image: &Image, folder: &str, name: &str) -> Result<L
     Ok(LabelSummary { label, levels })
 }
 
-impl Summary {
+impl ImageSummary {
     /// Opens the arrays of an image and of its labels.
     pub async fn of(zarr: &Zarr, image: Image) -> Result<Self> {
         let mut pyramids = Vec::with_capacity(image.multiscales.len());
@@ -164,13 +164,13 @@ impl Overview {
     pub async fn of(zarr: &Zarr, path: &str) -> Result<Self> {
         let found = find::find(zarr, path).await?;
         if let Found::Image(image) = &found {
-            let summary = Summary::of(zarr, (**image).clone()).await?;
+            let summary = ImageSummary::of(zarr, (**image).clone()).await?;
             return Ok(Self { images: vec![(image.path.clone(), Ok(summary))], found });
         }
         let paths = find::images(zarr, path).await?;
         let images = stream::iter(paths)
             .map(|path| async move {
-                let summary = async { Summary::of(zarr, find::image_at(zarr, &path).await?).await };
+                let summary = async { ImageSummary::of(zarr, find::image_at(zarr, &path).await?).await };
                 match summary.await {
                     Ok(summary) => Ok((path, Ok(summary))),
                     // One bad image does not hide the others, but an unreadable store fails.

@@ -11,10 +11,10 @@ const INLINE: usize = 22;
 
 /// The text of a JSON number, or `NaN`, `Infinity` or `-Infinity`.
 #[derive(Clone)]
-pub struct Numeral(Text);
+pub struct Numeral(DecimalText);
 
 #[derive(Clone)]
-enum Text {
+enum DecimalText {
     /// Length and bytes of inline UTF-8.
     Short(u8, [u8; INLINE]),
     Long(Box<str>),
@@ -26,9 +26,9 @@ impl From<&str> for Numeral {
         match (bytes.get_mut(..text.len()), u8::try_from(text.len())) {
             (Some(room), Ok(length)) => {
                 room.copy_from_slice(text.as_bytes());
-                Self(Text::Short(length, bytes))
+                Self(DecimalText::Short(length, bytes))
             }
-            _ => Self(Text::Long(text.into())),
+            _ => Self(DecimalText::Long(text.into())),
         }
     }
 }
@@ -44,11 +44,11 @@ impl Deref for Numeral {
 
     fn deref(&self) -> &str {
         match &self.0 {
-            Text::Short(length, bytes) => {
+            DecimalText::Short(length, bytes) => {
                 let bytes = bytes.get(..usize::from(*length)).unwrap_or_default();
                 std::str::from_utf8(bytes).unwrap_or_default()
             }
-            Text::Long(text) => text,
+            DecimalText::Long(text) => text,
         }
     }
 }

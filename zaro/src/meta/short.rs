@@ -179,14 +179,14 @@ mod tests {
     #[test]
     fn what_is_not_understood_is_said() {
         for (text, word) in [
-            ("zst", "not a codec"),
+            ("zst", "not a short name of a codec"),
             ("zstd:fast", "level"),
             ("zstd:3:true:1", "not a setting"),
             ("zstd:3:level=4", "twice"),
             ("gzip:speed=1", "has level"),
             ("crc32c:1", "none"),
-            ("zstd,,gzip", "not a codec"),
-            ("level=3", "not a codec"),
+            ("zstd,,gzip", "not a short name of a codec"),
+            ("level=3", "not a short name of a codec"),
             ("[1]", "name"),
             ("[", "JSON"),
         ] {

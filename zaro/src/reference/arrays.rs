@@ -35,7 +35,7 @@ pub struct ChunkGrid {
 
 /// What a key is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum KeyRole {
     /// A metadata document, by its name.
     Document,
     /// A chunk of an array in the list, by its number in C order.
@@ -90,15 +90,15 @@ impl Arrays {
     }
 
     /// Classifies `key`. `hint` is the array of the previous key: most keys follow one of their own array.
-    pub fn part(&self, key: &str, hint: &mut usize) -> Part {
+    pub fn part(&self, key: &str, hint: &mut usize) -> KeyRole {
         if is_document(key) {
-            return Part::Document;
+            return KeyRole::Document;
         }
-        let Some((array, grid, rest)) = self.owner(key, hint) else { return Part::Stray };
+        let Some((array, grid, rest)) = self.owner(key, hint) else { return KeyRole::Stray };
         match Place::of(rest, grid.meta.keys, &grid.counts) {
-            Place::Chunk(number) => Part::Chunk { array, number },
-            Place::Outside => Part::Outside { array },
-            Place::Nowhere => Part::Stray,
+            Place::Chunk(number) => KeyRole::Chunk { array, number },
+            Place::Outside => KeyRole::Outside { array },
+            Place::Nowhere => KeyRole::Stray,
         }
     }
 
@@ -229,26 +229,26 @@ mod tests {
         assert_eq!(arrays.list()[0].chunks, 8);
         let mut hint = 0;
         for (key, wanted) in [
-            ("g/a/0.0", Part::Chunk { array: 0, number: 0 }),
-            ("g/a/3.1", Part::Chunk { array: 0, number: 7 }),
-            ("g/a/2/1", Part::Chunk { array: 0, number: 5 }),
-            ("g/a/4.0", Part::Outside { array: 0 }),
-            ("g/a/0.2", Part::Outside { array: 0 }),
-            ("g/a/18446744073709551615.18446744073709551615", Part::Outside { array: 0 }),
-            ("g/a/01.0", Part::Stray),
-            ("g/a/+1.0", Part::Stray),
-            ("g/a/0", Part::Stray),
-            ("g/a/0.0.0", Part::Stray),
-            ("g/a/", Part::Stray),
-            ("g/.zgroup", Part::Document),
-            ("g/a/.zattrs", Part::Document),
-            ("s/0", Part::Chunk { array: 1, number: 0 }),
-            ("s/", Part::Chunk { array: 1, number: 0 }),
-            ("s/c", Part::Chunk { array: 1, number: 0 }),
-            ("s/1", Part::Stray),
-            ("readme", Part::Stray),
-            ("g/ab/0.0", Part::Stray),
-            ("g/a/1.1", Part::Chunk { array: 0, number: 3 }),
+            ("g/a/0.0", KeyRole::Chunk { array: 0, number: 0 }),
+            ("g/a/3.1", KeyRole::Chunk { array: 0, number: 7 }),
+            ("g/a/2/1", KeyRole::Chunk { array: 0, number: 5 }),
+            ("g/a/4.0", KeyRole::Outside { array: 0 }),
+            ("g/a/0.2", KeyRole::Outside { array: 0 }),
+            ("g/a/18446744073709551615.18446744073709551615", KeyRole::Outside { array: 0 }),
+            ("g/a/01.0", KeyRole::Stray),
+            ("g/a/+1.0", KeyRole::Stray),
+            ("g/a/0", KeyRole::Stray),
+            ("g/a/0.0.0", KeyRole::Stray),
+            ("g/a/", KeyRole::Stray),
+            ("g/.zgroup", KeyRole::Document),
+            ("g/a/.zattrs", KeyRole::Document),
+            ("s/0", KeyRole::Chunk { array: 1, number: 0 }),
+            ("s/", KeyRole::Chunk { array: 1, number: 0 }),
+            ("s/c", KeyRole::Chunk { array: 1, number: 0 }),
+            ("s/1", KeyRole::Stray),
+            ("readme", KeyRole::Stray),
+            ("g/ab/0.0", KeyRole::Stray),
+            ("g/a/1.1", KeyRole::Chunk { array: 0, number: 3 }),
         ] {
             assert_eq!(arrays.part(key, &mut hint), wanted, "{key}");
         }
@@ -260,7 +260,7 @@ mod tests {
         let grid = &arrays.list()[0];
         for number in 0..grid.chunks {
             let key = grid.meta.keys.key("g/a", &grid.index(number));
-            assert_eq!(arrays.part(&key, &mut 0), Part::Chunk { array: 0, number });
+            assert_eq!(arrays.part(&key, &mut 0), KeyRole::Chunk { array: 0, number });
         }
     }
 

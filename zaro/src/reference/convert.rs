@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures::stream::TryStreamExt;
 
 use super::addresses::{Addresses, Counts};
-use super::arrays::{Arrays, Part, is_document};
+use super::arrays::{Arrays, KeyRole, is_document};
 use super::json_write::JsonWriter;
 #[cfg(feature = "parquet")]
 use super::parquet::{self, ParquetWriter};
@@ -146,16 +146,16 @@ pub async fn to_parquet(
         seen += 1;
         options.step(seen)?;
         match arrays.part(&key, &mut hint) {
-            Part::Document => {}
-            Part::Chunk { .. } => {
+            KeyRole::Document => {}
+            KeyRole::Chunk { .. } => {
                 let location = rewritten(&key, location, addresses).await?;
                 done.count(&key, &location);
                 writer.put(&key, &location).await?;
             }
-            Part::Outside { .. } => {
+            KeyRole::Outside { .. } => {
                 done.drop(&key, "the chunk lies outside the grid of its array", options)?
             }
-            Part::Stray => done.drop(&key, "the key is neither a document nor a chunk", options)?,
+            KeyRole::Stray => done.drop(&key, "the key is neither a document nor a chunk", options)?,
         }
     }
     drop(entries);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use futures::stream::StreamExt;
 
-use super::arrays::{Arrays, Part};
+use super::arrays::{Arrays, KeyRole};
 use super::{Location, Map, Remote};
 use crate::error::{ErrorKind, Result, redacted};
 use crate::meta::Json;
@@ -167,15 +167,15 @@ pub async fn stat(map: &dyn Map, arrays: &Arrays) -> Result<ReferenceStat> {
             Err(e) => return Err(e),
         };
         let array = match arrays.part(&key, &mut hint) {
-            Part::Document => {
+            KeyRole::Document => {
                 out.documents += 1;
                 if let Location::Inline(bytes) = &location {
                     out.document_bytes = out.document_bytes.saturating_add(u64_of(bytes.len()));
                 }
                 continue;
             }
-            Part::Chunk { array, .. } => array,
-            Part::Outside { .. } | Part::Stray => {
+            KeyRole::Chunk { array, .. } => array,
+            KeyRole::Outside { .. } | KeyRole::Stray => {
                 out.strays += 1;
                 if out.stray_keys.len() < NAMED {
                     out.stray_keys.push(key);

@@ -13,7 +13,7 @@ use futures::future::FutureExt as _;
 use futures::stream::{self, StreamExt};
 
 use super::addresses::is_relative;
-use super::arrays::{Arrays, ChunkGrid, Part};
+use super::arrays::{Arrays, ChunkGrid, KeyRole};
 use super::{Location, Map, Remote, Targets};
 use crate::array::{Array, Missing, ReadOptions, Selection};
 use crate::error::{Error, ErrorKind, Result, redacted};
@@ -226,14 +226,14 @@ impl<'a> Check<'a> {
             };
             self.report.entries += 1;
             match arrays.part(&key, &mut hint) {
-                Part::Document => self.document(&key, &location),
-                Part::Chunk { array, number } => self.sample(array, number),
-                Part::Outside { array } => {
+                KeyRole::Document => self.document(&key, &location),
+                KeyRole::Chunk { array, number } => self.sample(array, number),
+                KeyRole::Outside { array } => {
                     let grid = arrays.at(array)?;
                     let message = format!("the chunk lies outside the grid of {:?} chunks", grid.counts);
                     self.add("ref/outside-grid", Level::Warning, shown(&grid.path), &key, "", message);
                 }
-                Part::Stray => {
+                KeyRole::Stray => {
                     let message = "the key is neither a document nor a chunk of an array";
                     self.add("ref/stray-key", Level::Warning, "/".to_owned(), &key, "", message);
                 }
@@ -343,9 +343,11 @@ impl<'a> Check<'a> {
             let Ok((key, Location::Remote(remote))) = entry else { continue };
             let Some(fault) = faults.get(&MappedObject::of(&remote)) else { continue };
             let node = match self.arrays.part(&key, &mut hint) {
-                Part::Chunk { array, .. } | Part::Outside { array } => shown(&self.arrays.at(array)?.path),
-                Part::Document => shown(key.rsplit_once('/').map_or("", |(node, _)| node)),
-                Part::Stray => "/".to_owned(),
+                KeyRole::Chunk { array, .. } | KeyRole::Outside { array } => {
+                    shown(&self.arrays.at(array)?.path)
+                }
+                KeyRole::Document => shown(key.rsplit_once('/').map_or("", |(node, _)| node)),
+                KeyRole::Stray => "/".to_owned(),
             };
             let url = remote.url.to_string();
             match fault {
@@ -436,7 +438,7 @@ fn present<'a>(map: &'a dyn Map, arrays: &'a Arrays, array: usize) -> stream::Bo
     let numbers = map.entries(path).filter_map(move |entry| {
         let part = entry.ok().map(|(key, _)| arrays.part(&key, &mut hint));
         let number = match part {
-            Some(Part::Chunk { array: of, number }) if of == array => Some(number),
+            Some(KeyRole::Chunk { array: of, number }) if of == array => Some(number),
             _ => None,
         };
         async move { number }

@@ -3,7 +3,7 @@
 use futures::TryStreamExt as _;
 
 use super::Report;
-use crate::array::windows::{Cutting, View, Window};
+use crate::array::windows::{ArrayView, ArrayWindow, Cutting};
 use crate::array::{Array, Order, ReadOptions, Selection};
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::Zarr;
@@ -34,7 +34,7 @@ pub(super) async fn check(
         report.findings.push(finding("chunk/unread", path, message));
         return Ok(());
     }
-    let view = View::new(&[], meta)?;
+    let view = ArrayView::new(&[], meta)?;
     let item_size = meta.data_type.size().max(1);
     let budget = zarr.options().store.context.memory().max(1 << 20) / 2;
     let cutting = Cutting { item_size, budget, order: Order::C, sequential: false };
@@ -92,7 +92,7 @@ type Place = Vec<(u64, u64)>;
 /// Checks, chunk by chunk, a window that could not be read as a whole; for shards, counts the broken inner chunks.
 async fn one_by_one(
     array: &Array,
-    window: &Window,
+    window: &ArrayWindow,
     whole: Error,
     report: &mut Report,
     options: &ReadOptions,

@@ -66,7 +66,7 @@ fn a_place_without_a_zarr_says_what_is_there() {
     store.put("readme.txt", "hello").unwrap();
     let e = open(store);
     assert_eq!(e.kind(), ErrorKind::NotFound);
-    assert!(e.to_string().contains("there is data.zarr/, readme.txt"), "{e}");
+    assert!(e.to_string().contains("found data.zarr/, readme.txt"), "{e}");
 }
 
 #[test]

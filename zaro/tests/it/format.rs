@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use zaro::array::View;
+use zaro::array::ArrayView;
 use zaro::blocking::block_on;
 use zaro::cf::{Lost, Reading, related};
 use zaro::format::{Csv, Drawing, Input, JsonLists, Npy, Picture, Raw, RawOrigin, Sink};
@@ -58,14 +58,14 @@ fn decoded(store: &SharedStore, array: &Array) -> Reading {
     let zarr = block_on(Zarr::from_store(store.clone(), OpenOptions::default())).unwrap();
     let related = block_on(related(&zarr, array)).unwrap();
     let mut warn = |message: &str| panic!("{message}");
-    Reading::decoded(array, View::new(&[], array.meta()).unwrap(), &related, &mut warn)
+    Reading::decoded(array, ArrayView::new(&[], array.meta()).unwrap(), &related, &mut warn)
 }
 
 #[test]
 fn windows_do_not_show_in_what_is_written() {
     let store = memory();
     let array = array(&store, "", DataType::Int(16), "{}");
-    let reading = Reading::stored(&array, View::new(&[], array.meta()).unwrap());
+    let reading = Reading::stored(&array, ArrayView::new(&[], array.meta()).unwrap());
     for budget in [1, 5, 8, 16, 1000] {
         let text =
             |sink: &mut dyn Sink| String::from_utf8(written(&reading, sink, Order::C, budget).0).unwrap();
@@ -103,7 +103,7 @@ fn conventions_are_applied_window_by_window() {
 fn what_was_written_is_read_back() {
     let store = memory();
     let from = array(&store, "from", DataType::Int(16), "{}");
-    let reading = Reading::stored(&from, View::new(&[], from.meta()).unwrap());
+    let reading = Reading::stored(&from, ArrayView::new(&[], from.meta()).unwrap());
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("a.npy");
     for order in [Order::C, Order::F] {
@@ -114,9 +114,9 @@ fn what_was_written_is_read_back() {
             let shape = input.shape(&to.meta().data_type, None, &[]).unwrap().unwrap();
             assert_eq!(shape, [3, 4]);
             let elements = input.elements(to.meta(), &shape, Order::C, true).unwrap();
-            let view = View::new(&[], to.meta()).unwrap();
+            let view = ArrayView::new(&[], to.meta()).unwrap();
             let (to, options) = (&to, &WriteOptions::default());
-            let put = |view: View, slab: zaro::Slab| async move {
+            let put = |view: ArrayView, slab: zaro::Slab| async move {
                 to.write_slab(&view.selection()?, slab.into(), options).await
             };
             block_on(elements.each(&view, to.meta(), 9, put)).unwrap();

@@ -7,7 +7,7 @@ use futures::TryStreamExt;
 use zaro::blocking::block_on;
 use zaro::hierarchy::{self, Existing};
 use zaro::image::add_labels::{self, AddLabelsOptions, LabelSource};
-use zaro::image::pyramid::{self, Factors, Frame, Method, PyramidOptions};
+use zaro::image::pyramid::{self, Downsampling, Factors, Frame, PyramidOptions};
 use zaro::image::{Axis, ImageVersion, Level, Multiscale, image_at};
 use zaro::internal::image::document;
 use zaro::meta::{DataType, NewArray, NodeMeta};
@@ -118,7 +118,7 @@ fn levels_are_seen_when_all_are_whole() {
 
 #[test]
 fn levels_that_are_replaced_are_old_or_none_or_new() {
-    let old = options().with_method(Some(Method::Decimate)).with_levels(Some(3));
+    let old = options().with_method(Some(Downsampling::Decimate)).with_levels(Some(3));
     let new = options().with_existing(Existing::Replace);
     let fresh = || {
         let store = image(ImageVersion::V05);
@@ -204,7 +204,7 @@ fn labels_follow_levels_that_others_rounded_up() {
     let plans = pyramid::follow(&[50, 37], &[vec![50, 37], vec![25, 19], vec![13, 10]]);
     let store = image(ImageVersion::V05);
     let options =
-        PyramidOptions::default().with_method(Some(Method::Mode)).with_factors(Factors::Levels(plans));
+        PyramidOptions::default().with_method(Some(Downsampling::Mode)).with_factors(Factors::Levels(plans));
     block_on(pyramid::build(&store, "", &options)).unwrap();
     let all = levels(&store, "");
     assert_eq!(all.iter().map(Vec::len).collect::<Vec<_>>(), [50 * 37, 25 * 19, 13 * 10]);

@@ -9,7 +9,7 @@ use std::fmt;
 use std::io::Write;
 
 use crate::array::Slab;
-use crate::array::windows::View;
+use crate::array::windows::ArrayView;
 use crate::error::Result;
 use crate::format::value::{self, Style};
 use crate::format::{Layout, Sink};
@@ -30,7 +30,7 @@ impl Column {
     /// The position of each element in the array of `view`: a column per dimension that is not selected by a single
     /// position.
     #[must_use]
-    pub fn places(view: &View, names: &[Option<String>]) -> Vec<Self> {
+    pub fn places(view: &ArrayView, names: &[Option<String>]) -> Vec<Self> {
         let column = |(i, d): (usize, usize)| {
             let view = view.clone();
             let name = names.get(i).cloned().flatten().unwrap_or_else(|| format!("dim{d}"));

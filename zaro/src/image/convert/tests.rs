@@ -16,7 +16,7 @@ struct Counted {
 }
 
 impl Pixels for Counted {
-    fn read(&self, w: &crate::image::source::Window, out: &mut [u8]) -> Result<()> {
+    fn read(&self, w: &crate::image::source::PlaneWindow, out: &mut [u8]) -> Result<()> {
         let [_, cs, zs, ys, xs] = self.sizes;
         let mut numbers = Vec::new();
         for c in w.c.clone() {
@@ -162,7 +162,7 @@ fn chunks_nobody_chose() {
 struct Broken;
 
 impl Pixels for Broken {
-    fn read(&self, w: &crate::image::source::Window, out: &mut [u8]) -> Result<()> {
+    fn read(&self, w: &crate::image::source::PlaneWindow, out: &mut [u8]) -> Result<()> {
         out.fill(1);
         if w.y.contains(&20) { Err(Error::invalid("a strip is damaged")) } else { Ok(()) }
     }

@@ -1,6 +1,6 @@
 //! Writes levels into the metadata of an image. Existing metadata is edited as JSON, so that unknown keys are kept.
 
-use super::{Factors, LevelPlan, Method};
+use super::{Downsampling, Factors, LevelPlan};
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::image::document::{between, set_known, transforms};
 use crate::image::version::{self, ImageVersion};
@@ -26,7 +26,7 @@ pub(super) fn datasets(multiscale: &Json) -> &[Json] {
 }
 
 /// Describes the downsampling, for `metadata`.
-pub(super) fn how(method: Method, factors: &Factors, levels: &[Made]) -> Json {
+pub(super) fn how(method: Downsampling, factors: &Factors, levels: &[Made]) -> Json {
     let mut kwargs = Json::from([("method", method.text().into())]);
     let first = levels.first().filter(|_| !matches!(factors, Factors::Levels(_)));
     set_known(&mut kwargs, "factors", first.map(|made| &made.plan.step));
@@ -38,14 +38,14 @@ pub(super) fn how(method: Method, factors: &Factors, levels: &[Made]) -> Json {
     ])
 }
 
-fn description(method: Method) -> &'static str {
+fn description(method: Downsampling) -> &'static str {
     match method {
-        Method::Mean => "the mean of the pixels that become one; of integers the nearest, half up",
-        Method::Mode => "the most frequent of the pixels that become one; of several, the smallest",
-        Method::Gaussian => {
+        Downsampling::Mean => "the mean of the pixels that become one; of integers the nearest, half up",
+        Downsampling::Mode => "the most frequent of the pixels that become one; of several, the smallest",
+        Downsampling::Gaussian => {
             "a discrete Gaussian of variance (k^2-1)/(8 ln 2) around the centre of the pixels that become one"
         }
-        Method::Decimate => "the first of the pixels that become one",
+        Downsampling::Decimate => "the first of the pixels that become one",
     }
 }
 
@@ -55,7 +55,7 @@ pub(super) fn with_levels(
     version: ImageVersion,
     rank: usize,
     levels: &[Made],
-    method: Option<(Method, Json)>,
+    method: Option<(Downsampling, Json)>,
 ) -> Result<Json> {
     let missing = || Error::invalid("the image has no multiscales");
     let which = which(attributes).ok_or_else(missing)?;
@@ -63,7 +63,7 @@ pub(super) fn with_levels(
     version::edit_ome(&mut changed, |ome| {
         let multiscale = ome.list_mut("multiscales").get_mut(which).ok_or_else(missing)?;
         let first = datasets(multiscale).first().cloned().ok_or_else(missing)?;
-        let centred = method.as_ref().is_none_or(|(m, _)| *m != Method::Decimate);
+        let centred = method.as_ref().is_none_or(|(m, _)| *m != Downsampling::Decimate);
         let smaller = levels.iter().map(|level| dataset(version, &first, rank, level, centred));
         let all = std::iter::once(Ok(first.clone())).chain(smaller).collect::<Result<Vec<_>>>()?;
         multiscale.set("datasets", all);
@@ -192,9 +192,9 @@ mod tests {
             {"type":"translation","translation":[10,0]}]},{"path":"old"}]}],"omero":{"unknown":[]}}"#,
         );
         let levels = [made("1", &[2, 2]), made("2", &[4, 4])];
-        let how = how(Method::Mean, &Factors::default(), &levels);
-        let new =
-            with_levels(&old, ImageVersion::V04, 2, &levels, Some((Method::Mean, how.clone()))).unwrap();
+        let how = how(Downsampling::Mean, &Factors::default(), &levels);
+        let new = with_levels(&old, ImageVersion::V04, 2, &levels, Some((Downsampling::Mean, how.clone())))
+            .unwrap();
         let read = parse::group(&new).multiscales.remove(0);
         assert_eq!(read.levels[1].scale, Some(vec![1.0, 1.0]));
         assert_eq!(read.levels[1].translation, Some(vec![10.25, 0.25]));
@@ -208,7 +208,8 @@ mod tests {
         assert_eq!(multiscale.get("x"), Some(&Json::int(2)));
         assert!(multiscale.get("metadata").unwrap().get("kwargs").is_some());
         // The first of each stays where it is.
-        let new = with_levels(&old, ImageVersion::V04, 2, &levels, Some((Method::Decimate, how))).unwrap();
+        let new =
+            with_levels(&old, ImageVersion::V04, 2, &levels, Some((Downsampling::Decimate, how))).unwrap();
         let read = parse::group(&new).multiscales.remove(0);
         assert_eq!(read.levels[2].translation, Some(vec![10.0, 0.0]));
     }
@@ -216,7 +217,7 @@ mod tests {
     #[test]
     fn every_version_has_its_own_form() {
         let levels = [made("s1", &[2, 2])];
-        let how = || Some((Method::Mode, Json::object()));
+        let how = || Some((Downsampling::Mode, Json::object()));
         let old = json(
             r#"{"ome":{"version":"0.6","multiscales":[{"coordinateSystems":[{"name":"w","axes":[{"name":"y"},{"name":"x"}]}],
             "datasets":[{"path":"s0","coordinateTransformations":[{"type":"identity","input":{"path":"s0"},

@@ -2,7 +2,7 @@
 //! labels, which follow that of their image.
 
 use super::places::LevelPaths;
-use super::{Built, Factors, Frame, Method, PyramidOptions, PyramidTask, attributes, follow};
+use super::{Built, Downsampling, Factors, Frame, PyramidOptions, PyramidTask, attributes, follow};
 use crate::copy::{CopyOptions, Sizes, copy_within};
 use crate::create::{self, Empty, New};
 use crate::error::{ErrorKind, Result};
@@ -196,7 +196,7 @@ pub(super) async fn make_labels(
         let pick = |s: &Vec<u64>| axes.iter().filter_map(|d| s.get(*d)).copied().collect::<Vec<u64>>();
         let followed: Vec<Vec<u64>> = shapes.iter().map(pick).collect();
         let labels = PyramidOptions {
-            method: Some(Method::Mode),
+            method: Some(Downsampling::Mode),
             levels: None,
             factors: Factors::Levels(follow(&shape, &followed)),
             chunks: None,

@@ -5,7 +5,7 @@
 //! centred on the block: on its middle pixel or, if k is even, half on either of the two middle pixels. Border pixels
 //! are replicated outside the image. ngff-zarr's default method gives identical results.
 
-use super::Method;
+use super::Downsampling;
 use super::kernel::{refused, strides};
 use crate::codec::shard::advance;
 use crate::error::{Error, Result};
@@ -159,7 +159,7 @@ impl Gaussian {
             DataType::Float(Float::BF16) => pixels!(half::bf16, half::bf16::to_f64, half::bf16::from_f64),
             DataType::Float(Float::F32) => pixels!(f32, f64::from, narrow),
             DataType::Float(Float::F64) => pixels!(f64, |x| x, |x| x),
-            _ => return Err(refused(Method::Gaussian, data_type)),
+            _ => return Err(refused(Downsampling::Gaussian, data_type)),
         };
         Ok(Self { size: data_type.size(), add, store, along: step.iter().map(|f| Weights::of(*f)).collect() })
     }

@@ -3,7 +3,7 @@
 //! A row of the smaller level is computed from several rows of the larger one (two of a plane, four of a volume), with
 //! `step` pixels of each per pixel. The common case, two by two, has separate loops that the compiler vectorizes.
 
-use super::Method;
+use super::Downsampling;
 use crate::codec::shard::advance;
 use crate::error::{Error, Hint, Result};
 use crate::meta::DataType;
@@ -25,12 +25,12 @@ pub(super) struct Kernel {
 
 impl Kernel {
     /// The kernel for a method, except Gaussian, which needs neighbours.
-    pub(super) fn of(method: Method, data_type: &DataType) -> Result<Self> {
+    pub(super) fn of(method: Downsampling, data_type: &DataType) -> Result<Self> {
         let row = match method {
-            Method::Mean => mean(data_type),
-            Method::Mode => mode(data_type),
-            Method::Decimate => decimate(data_type),
-            Method::Gaussian => None,
+            Downsampling::Mean => mean(data_type),
+            Downsampling::Mode => mode(data_type),
+            Downsampling::Decimate => decimate(data_type),
+            Downsampling::Gaussian => None,
         };
         let size = data_type.size();
         row.map(|row| Self { size, row }).ok_or_else(|| refused(method, data_type))
@@ -101,10 +101,10 @@ impl Kernel {
     }
 }
 
-pub(super) fn refused(method: Method, data_type: &DataType) -> Error {
+pub(super) fn refused(method: Downsampling, data_type: &DataType) -> Error {
     Error::unsupported(format!(
         "pixels of type {data_type} cannot be downsampled by {}",
-        if method == Method::Gaussian { "Gaussian" } else { method.text() }
+        if method == Downsampling::Gaussian { "Gaussian" } else { method.text() }
     ))
     .or_hint(Hint::option("method", "takes the first pixel").set_to("decimate"))
 }

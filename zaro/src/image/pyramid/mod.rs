@@ -42,7 +42,7 @@ const OPERATION: &str = "image pyramid";
 
 /// A downsampling method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Method {
+pub enum Downsampling {
     /// The mean; for integers, rounded half up.
     #[default]
     Mean,
@@ -54,7 +54,7 @@ pub enum Method {
     Decimate,
 }
 
-impl Method {
+impl Downsampling {
     /// All methods.
     pub const ALL: [Self; 4] = [Self::Mean, Self::Mode, Self::Gaussian, Self::Decimate];
 
@@ -84,7 +84,7 @@ pub struct PyramidOptions {
     /// The number of levels, including the largest; default: until y and x are at most 256 long.
     pub levels: Option<usize>,
     /// The downsampling method; default: mean, and mode for booleans and labels.
-    pub method: Option<Method>,
+    pub method: Option<Downsampling>,
     /// The downsampling factors from level to level.
     pub factors: Factors,
     /// The shape of chunks; of inner chunks, if there are shards. Clipped to the shape of smaller levels.
@@ -140,7 +140,7 @@ pub struct Built {
     /// The smaller levels: the paths of their arrays from the image's group, and their shapes.
     pub levels: Vec<(String, Vec<u64>)>,
     /// The downsampling method used.
-    pub method: Method,
+    pub method: Downsampling,
     /// The names of labels whose levels were built, too.
     pub labels: Vec<String>,
     /// Whether an earlier call was resumed.
@@ -335,9 +335,9 @@ fn check_lengths(what: &str, lengths: Option<&Vec<u64>>, rank: usize) -> Result<
 }
 
 /// Checks that the method supports this data type.
-fn can_become_one(method: Method, data_type: &DataType) -> Result<()> {
+fn can_become_one(method: Downsampling, data_type: &DataType) -> Result<()> {
     match method {
-        Method::Gaussian => gaussian::Gaussian::of(data_type, &[]).map(drop),
+        Downsampling::Gaussian => gaussian::Gaussian::of(data_type, &[]).map(drop),
         _ => kernel::Kernel::of(method, data_type).map(drop),
     }
 }
@@ -401,7 +401,7 @@ struct Levels {
     base: Array,
     stages: Vec<Stage>,
     made: Vec<Made>,
-    method: Method,
+    method: Downsampling,
 }
 
 impl PyramidTask<'_> {
@@ -545,7 +545,7 @@ impl PyramidTask<'_> {
     }
 
     /// Writes the levels into the metadata.
-    async fn publish(&self, levels: &[Made], method: Option<(Method, Json)>) -> Result<()> {
+    async fn publish(&self, levels: &[Made], method: Option<(Downsampling, Json)>) -> Result<()> {
         hierarchy::change_attributes(self.store, &self.group, |now| {
             // Keep concurrent changes: names, colours, pixel sizes.
             let image = match attributes::which(now) {
@@ -697,12 +697,14 @@ impl Levels {
 }
 
 /// The downsampling method for an array.
-fn method(meta: &ArrayMeta, is_label: bool, asked: Option<Method>) -> Method {
+fn method(meta: &ArrayMeta, is_label: bool, asked: Option<Downsampling>) -> Downsampling {
     match asked {
         // Booleans have no mean.
-        Some(Method::Mean | Method::Gaussian) | None if meta.data_type == DataType::Bool => Method::Mode,
+        Some(Downsampling::Mean | Downsampling::Gaussian) | None if meta.data_type == DataType::Bool => {
+            Downsampling::Mode
+        }
         Some(method) => method,
-        None if is_label => Method::Mode,
-        None => Method::Mean,
+        None if is_label => Downsampling::Mode,
+        None => Downsampling::Mean,
     }
 }

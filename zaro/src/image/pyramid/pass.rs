@@ -14,7 +14,7 @@ use bytes::{Bytes, BytesMut};
 use super::cut::{Pass, PassPlan, Stage};
 use super::gaussian::{Gaussian, LevelRegion};
 use super::kernel::{Kernel, strides};
-use super::{Method, PyramidOptions};
+use super::{Downsampling, PyramidOptions};
 use crate::array::select::Sel;
 use crate::array::{Array, Gathering, Order, ReadOptions, Selection, StridedCopy, Values, WriteOptions};
 use crate::codec::shard::advance;
@@ -32,12 +32,12 @@ const REMOTE_CELLS: u64 = 24;
 pub(super) async fn run(
     base: &Array,
     stages: &[Stage],
-    method: Method,
+    method: Downsampling,
     options: &PyramidOptions,
     journal: &Journal,
 ) -> Result<()> {
     let _operation = Operation::begin("image pyramid", base.store());
-    let neighbours = method == Method::Gaussian;
+    let neighbours = method == Downsampling::Gaussian;
     let (context, memory) = (&options.context, options.context.memory());
     let threads = num::u64_of(context.threads()).max(1);
     let cell_bytes = (num::u64_of(memory) / 8 / threads).clamp(1 << 20, 64 << 20);

@@ -57,7 +57,7 @@ impl Sample {
     }
 }
 
-fn options(method: Method, factors: Factors, levels: usize) -> PyramidOptions {
+fn options(method: Downsampling, factors: Factors, levels: usize) -> PyramidOptions {
     PyramidOptions { method: Some(method), factors, levels: Some(levels), ..PyramidOptions::default() }
 }
 
@@ -81,13 +81,13 @@ const PICTURE: [u8; 64] = [
 fn the_numbers_are_those_of_others() {
     let cases = [
         // ngff-zarr bin_shrink
-        (Method::Mean, [8, 28, 48, 68, 106, 126, 146, 166, 51, 51, 54, 52, 131, 130, 129, 128]),
+        (Downsampling::Mean, [8, 28, 48, 68, 106, 126, 146, 166, 51, 51, 54, 52, 131, 130, 129, 128]),
         // ngff-zarr mode
-        (Method::Mode, [0, 20, 40, 60, 100, 120, 140, 160, 0, 0, 0, 0, 7, 7, 8, 8]),
+        (Downsampling::Mode, [0, 20, 40, 60, 100, 120, 140, 160, 0, 0, 0, 0, 7, 7, 8, 8]),
         // bioformats2raw
-        (Method::Decimate, [0, 20, 40, 60, 100, 120, 140, 160, 3, 4, 5, 2, 255, 253, 251, 249]),
+        (Downsampling::Decimate, [0, 20, 40, 60, 100, 120, 140, 160, 3, 4, 5, 2, 255, 253, 251, 249]),
         // ngff-zarr itkwasm_gaussian
-        (Method::Gaussian, [19, 37, 57, 76, 87, 104, 122, 139, 83, 77, 80, 74, 115, 113, 113, 110]),
+        (Downsampling::Gaussian, [19, 37, 57, 76, 87, 104, 122, 139, 83, 77, 80, 74, 115, 113, 113, 110]),
     ];
     for (method, wanted) in cases {
         for chunks in [[8, 8], [4, 4], [3, 5], [2, 8], [1, 1]] {
@@ -151,7 +151,7 @@ fn is_float(data_type: &DataType) -> bool {
 }
 
 /// The plain loop: a level from the one above it.
-fn smaller(values: &[f64], shape: &[u64], plan: &LevelPlan, method: Method, float: bool) -> Vec<f64> {
+fn smaller(values: &[f64], shape: &[u64], plan: &LevelPlan, method: Downsampling, float: bool) -> Vec<f64> {
     let at = |index: &[u64]| {
         let place = index.iter().zip(shape).fold(0, |n, (i, extent)| n * extent + i);
         values[place as usize]
@@ -176,8 +176,8 @@ fn smaller(values: &[f64], shape: &[u64], plan: &LevelPlan, method: Method, floa
         }
         let mut block: Vec<f64> = block.iter().map(|i| at(i)).collect();
         out.push(match method {
-            Method::Decimate => block[0],
-            Method::Mean => {
+            Downsampling::Decimate => block[0],
+            Downsampling::Mean => {
                 let mean = block.iter().sum::<f64>() / block.len() as f64;
                 if float { mean } else { (mean + 0.5).floor() }
             }
@@ -221,8 +221,8 @@ fn check(kind: &Kind, names: &str, new: &NewArray, options: &PyramidOptions, noi
 fn every_type_of_pixels_is_made_smaller() {
     let mut noise = Noise(1);
     for kind in kinds() {
-        for method in [Method::Mean, Method::Mode, Method::Decimate] {
-            if method == Method::Mode && is_float(&kind.data_type) {
+        for method in [Downsampling::Mean, Downsampling::Mode, Downsampling::Decimate] {
+            if method == Downsampling::Mode && is_float(&kind.data_type) {
                 continue;
             }
             let new = NewArray { shape: vec![2, 23, 18], chunks: Some(vec![1, 8, 8]), ..NewArray::default() };
@@ -255,7 +255,7 @@ fn however_it_is_cut_the_pixels_are_the_same() {
         if round % 3 == 0 {
             new.shards = Some(sharded(new.chunks.as_ref().unwrap(), &mut noise));
         }
-        let method = [Method::Mean, Method::Mode, Method::Decimate][noise.next(3) as usize];
+        let method = [Downsampling::Mean, Downsampling::Mode, Downsampling::Decimate][noise.next(3) as usize];
         let factors = match round % 4 {
             0 => Factors::Plane(2),
             1 => Factors::Plane(3),
@@ -299,7 +299,7 @@ fn sums_of_the_largest_numbers_are_exact() {
     ] {
         let new = NewArray { shape: vec![2, 2], data_type, ..NewArray::default() };
         let sample = Sample::new(ImageVersion::V04, "yx", new, &values.concat());
-        block_on(build(&sample.store, "", &options(Method::Mean, Factors::default(), 2))).unwrap();
+        block_on(build(&sample.store, "", &options(Downsampling::Mean, Factors::default(), 2))).unwrap();
         assert_eq!(sample.read("1").1, wanted);
     }
 }
@@ -308,13 +308,13 @@ fn sums_of_the_largest_numbers_are_exact() {
 fn what_is_not_a_number_stays_none() {
     let values: Vec<u8> =
         [1.0f32, f32::NAN, 2.0, 3.0, 1.0, 2.0, 3.0, 5.0].iter().flat_map(|x| x.to_le_bytes()).collect();
-    for method in [Method::Mean, Method::Gaussian] {
+    for method in [Downsampling::Mean, Downsampling::Gaussian] {
         let new = NewArray { shape: vec![4, 2], data_type: DataType::FLOAT32, ..NewArray::default() };
         let sample = Sample::new(ImageVersion::V05, "yx", new, &values);
         block_on(build(&sample.store, "", &options(method, Factors::default(), 2))).unwrap();
         let bytes = sample.read("1").1;
         assert!(f32::from_le_bytes(bytes[..4].try_into().unwrap()).is_nan());
-        if method == Method::Mean {
+        if method == Downsampling::Mean {
             assert_eq!(f32::from_le_bytes(bytes[4..].try_into().unwrap()), 2.75);
         }
     }
@@ -325,8 +325,9 @@ fn truth_is_decided_by_the_many() {
     let values = [1, 1, 0, 0, 1, 0, 1, 0];
     let new = NewArray { shape: vec![2, 4], data_type: DataType::Bool, ..NewArray::default() };
     let sample = Sample::new(ImageVersion::V05, "yx", new, &values);
-    let built = block_on(build(&sample.store, "", &options(Method::Mean, Factors::default(), 2))).unwrap();
-    assert_eq!(built.method, Method::Mode);
+    let built =
+        block_on(build(&sample.store, "", &options(Downsampling::Mean, Factors::default(), 2))).unwrap();
+    assert_eq!(built.method, Downsampling::Mode);
     assert_eq!(sample.read("1").1, [1, 0]);
 }
 
@@ -343,7 +344,7 @@ fn gaussian_levels_do_not_show_how_they_were_cut() {
             let sample = Sample::new(ImageVersion::V05, "zyx", u8_array(&shape, &chunks), &bytes);
             let options = PyramidOptions {
                 context: Context::shared().with_memory(1 << 20),
-                ..options(Method::Gaussian, factors.clone(), 3)
+                ..options(Downsampling::Gaussian, factors.clone(), 3)
             };
             block_on(build(&sample.store, "", &options)).unwrap();
             let found = [sample.read("1").1, sample.read("2").1].concat();
@@ -361,7 +362,7 @@ fn metadata_say_what_was_made() {
         let bytes = [PICTURE, PICTURE].concat();
         let sample = Sample::new(version, "tczyx", new, &bytes);
         let before = sample.read("0");
-        block_on(build(&sample.store, "", &options(Method::Mean, Factors::default(), 3))).unwrap();
+        block_on(build(&sample.store, "", &options(Downsampling::Mean, Factors::default(), 3))).unwrap();
         let m = sample.multiscale();
         assert_eq!(
             m.levels.iter().map(|l| l.path.as_str()).collect::<Vec<_>>(),
@@ -389,8 +390,8 @@ fn metadata_say_what_was_made() {
 #[test]
 fn levels_that_are_there_are_replaced_only_when_asked_for() {
     let sample = Sample::new(ImageVersion::V05, "yx", u8_array(&[8, 8], &[4, 4]), &PICTURE);
-    block_on(build(&sample.store, "", &options(Method::Mean, Factors::default(), 3))).unwrap();
-    let again = options(Method::Decimate, Factors::default(), 2);
+    block_on(build(&sample.store, "", &options(Downsampling::Mean, Factors::default(), 3))).unwrap();
+    let again = options(Downsampling::Decimate, Factors::default(), 2);
     assert_eq!(block_on(build(&sample.store, "", &again)).unwrap_err().kind(), crate::ErrorKind::Usage);
     block_on(build(&sample.store, "", &PyramidOptions { existing: Existing::Replace, ..again })).unwrap();
     assert_eq!(sample.multiscale().levels.len(), 2);
@@ -400,7 +401,7 @@ fn levels_that_are_there_are_replaced_only_when_asked_for() {
     // What is in the way and nobody has named is not deleted unasked.
     block_on(hierarchy::create_group(&sample.store, "2", Format::V3, &Json::object(), Existing::Refuse))
         .unwrap();
-    let third = options(Method::Mean, Factors::default(), 3);
+    let third = options(Downsampling::Mean, Factors::default(), 3);
     let fresh = Sample::new(ImageVersion::V05, "yx", u8_array(&[8, 8], &[4, 4]), &PICTURE);
     block_on(hierarchy::create_group(&fresh.store, "2", Format::V3, &Json::object(), Existing::Refuse))
         .unwrap();
@@ -413,7 +414,7 @@ fn levels_that_are_there_are_replaced_only_when_asked_for() {
 fn what_was_stopped_goes_on() {
     let bytes: Vec<u8> = (0..256u32 * 256).map(|i| (i * i / 7) as u8).collect();
     let whole = Sample::new(ImageVersion::V05, "yx", u8_array(&[256, 256], &[16, 16]), &bytes);
-    let plain = options(Method::Mean, Factors::default(), 4);
+    let plain = options(Downsampling::Mean, Factors::default(), 4);
     assert!(!block_on(build(&whole.store, "", &plain)).unwrap().resumed);
     let mut stops = 0;
     for after in [1u64, 5_000, 40_000, 65_000, 70_000] {
@@ -433,7 +434,7 @@ fn what_was_stopped_goes_on() {
             assert_eq!(sample.multiscale().levels.len(), 1);
             assert!(block_on(hierarchy::find(&sample.store, "1")).unwrap().is_none());
             // Others do not go on with it.
-            let other = options(Method::Mode, Factors::default(), 4);
+            let other = options(Downsampling::Mode, Factors::default(), 4);
             assert_eq!(
                 block_on(build(&sample.store, "", &other)).unwrap_err().kind(),
                 crate::ErrorKind::Usage
@@ -462,7 +463,7 @@ fn an_array_becomes_an_image() {
     let own =
         crate::meta::edit::AttributesEdit::Patch { set: vec![("mine".into(), Json::int(1))], unset: vec![] };
     block_on(hierarchy::edit_attributes(&store, "g", &own)).unwrap();
-    let options = options(Method::Mean, Factors::default(), 2);
+    let options = options(Downsampling::Mean, Factors::default(), 2);
     assert!(block_on(build_from_array(&store, "g/picture", &Frame::default(), &options)).is_err());
     let mut x = Axis::named("x");
     x.unit = Some("micrometer".into());

@@ -4,7 +4,7 @@ use crate::array::Array;
 use crate::error::{Result, usage};
 use crate::group::Zarr;
 use crate::image::find::Image;
-use crate::image::model::{Channel, ColorModel, Family, Omero, Window};
+use crate::image::model::{Channel, ChannelWindow, ColorModel, Family, Omero};
 use crate::image::render::quantum::Curve;
 use crate::image::render::samples::SampleKind;
 use crate::image::render::settings::{ChannelSetting, Projection, Settings};
@@ -206,7 +206,12 @@ pub(crate) fn default_colors(count: usize) -> &'static [[u8; 3]] {
 
 /// The window of a channel, and whether it was guessed: the stated one if it is valid, the range of the type if it is
 /// invalid, and a guess if there is none.
-async fn window(pyramid: &LevelStack, channel: u64, t: u64, said: Window) -> Result<((f64, f64), bool)> {
+async fn window(
+    pyramid: &LevelStack,
+    channel: u64,
+    t: u64,
+    said: ChannelWindow,
+) -> Result<((f64, f64), bool)> {
     let range = SampleKind::of(&pyramid.first()?.meta().data_type)?.range();
     if let (Some(start), Some(end)) = (said.start, said.end) {
         let (least, most) = range.unwrap_or((f64::MIN, f64::MAX));
@@ -224,14 +229,14 @@ async fn window(pyramid: &LevelStack, channel: u64, t: u64, said: Window) -> Res
 
 /// Windows that cover most of each channel: `start` and `end` exclude a few of the darkest and brightest pixels of the
 /// smallest level. `min` and `max` are not set.
-pub async fn windows(zarr: &Zarr, image: &Image, multiscale: Option<&str>) -> Result<Vec<Window>> {
+pub async fn windows(zarr: &Zarr, image: &Image, multiscale: Option<&str>) -> Result<Vec<ChannelWindow>> {
     let multiscale = image.multiscale(multiscale)?;
     let pyramid = LevelStack::open(zarr, &image.levels(multiscale), &multiscale.axes).await?;
     let t = image.omero.as_ref().and_then(|o| o.default_t).unwrap_or(0);
     let mut all = Vec::new();
     for channel in 0..Axes::extent(pyramid.first()?, pyramid.axes.c) {
         let (start, end) = guess(&pyramid, channel, t).await?;
-        all.push(Window { start: Some(start), end: Some(end), min: None, max: None });
+        all.push(ChannelWindow { start: Some(start), end: Some(end), min: None, max: None });
     }
     Ok(all)
 }

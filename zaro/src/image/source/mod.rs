@@ -49,7 +49,7 @@ pub(crate) const X: usize = 4;
 
 /// A part of the planes at one time and depth.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Window {
+pub struct PlaneWindow {
     /// The time.
     pub t: u64,
     /// The channels.
@@ -62,7 +62,7 @@ pub struct Window {
     pub x: Range<u64>,
 }
 
-impl Window {
+impl PlaneWindow {
     /// The number of channels, rows and columns.
     #[must_use]
     pub fn counts(&self) -> [u64; 3] {
@@ -80,7 +80,7 @@ impl Window {
 pub(crate) trait Pixels: Send + Sync {
     /// Reads a window: little-endian, channel by channel, row by row. It must be within the image, and `out` have its
     /// size.
-    fn read(&self, window: &Window, out: &mut [u8]) -> Result<()>;
+    fn read(&self, window: &PlaneWindow, out: &mut [u8]) -> Result<()>;
 
     /// The channels, rows and columns that are decoded together: reading less costs as much.
     fn grain(&self) -> [u64; 3];
@@ -188,7 +188,7 @@ impl ImageSource {
     }
 
     /// Reads a part of the planes at one time and depth.
-    pub fn read(&self, window: &Window, out: &mut [u8]) -> Result<()> {
+    pub fn read(&self, window: &PlaneWindow, out: &mut [u8]) -> Result<()> {
         let [t, c, z, y, x] = self.sizes;
         let inside = |r: &Range<u64>, n: u64| r.start <= r.end && r.end <= n;
         let fits = window.t < t
@@ -223,7 +223,7 @@ impl ImageSource {
             return Ok(());
         }
         let window =
-            |t: u64, c: Range<u64>, z: u64| Window { t, c, z, y: y0..end(y0, ys), x: x0..end(x0, xs) };
+            |t: u64, c: Range<u64>, z: u64| PlaneWindow { t, c, z, y: y0..end(y0, ys), x: x0..end(x0, xs) };
         let together = self.grain().first().copied().unwrap_or(1);
         if together <= 1 || cs == 1 {
             let all = out.par_chunks_mut(plane).enumerate();

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::file::{Handle, SourceFile};
-use super::{ImageSource, ImageSourceOptions, Pixels, Window, axis_letters, stem};
+use super::{ImageSource, ImageSourceOptions, Pixels, PlaneWindow, axis_letters, stem};
 use crate::array::Order;
 use crate::error::{Error, Result, invalid, unsupported, usage};
 use crate::format::npy::{Header, MAX_HEADER, damaged};
@@ -142,7 +142,7 @@ impl NpySource {
 }
 
 impl Pixels for NpySource {
-    fn read(&self, window: &Window, out: &mut [u8]) -> Result<()> {
+    fn read(&self, window: &PlaneWindow, out: &mut [u8]) -> Result<()> {
         let handle = self.input.handle()?;
         let [cs, ys, xs] = window.counts();
         let [ts, c, zs, y, x] = self.strides;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::{C, ImageSource, ImageSourceOptions, Pixels, T, Window, Y, Z, natural, open_file, stem};
+use super::{C, ImageSource, ImageSourceOptions, Pixels, PlaneWindow, T, Y, Z, natural, open_file, stem};
 use crate::context::install;
 use crate::error::{Error, Hint, Result, invalid, unsupported, usage};
 use crate::image::model::Channel;
@@ -447,7 +447,7 @@ struct Mosaic {
 }
 
 impl Pixels for Mosaic {
-    fn read(&self, window: &Window, out: &mut [u8]) -> Result<()> {
+    fn read(&self, window: &PlaneWindow, out: &mut [u8]) -> Result<()> {
         let [_, cs, zs] = self.tcz;
         let [has_t, has_c, has_z] = self.has;
         let split = |has: bool, i: u64| if has { (i, 0) } else { (0, i) };
@@ -457,8 +457,13 @@ impl Pixels for Mosaic {
             let part = self.parts.get(num::usize_of((t * cs + c) * zs + z)?);
             match part.and_then(Option::as_ref) {
                 Some(part) => {
-                    let window =
-                        Window { t: inner_t, c: inner, z: inner_z, y: window.y.clone(), x: window.x.clone() };
+                    let window = PlaneWindow {
+                        t: inner_t,
+                        c: inner,
+                        z: inner_z,
+                        y: window.y.clone(),
+                        x: window.x.clone(),
+                    };
                     part.read(&window, out)
                 }
                 None => {

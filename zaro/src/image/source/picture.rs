@@ -9,7 +9,7 @@ use png::{BitDepth, ColorType, Decoder, Limits, Transformations};
 
 use super::file::SourceFile;
 use super::tiff::{self, rgb_channels};
-use super::{ImageSource, ImageSourceOptions, Pixels, Window, stem};
+use super::{ImageSource, ImageSourceOptions, Pixels, PlaneWindow, stem};
 use crate::error::{Error, Result, invalid};
 use crate::meta::DataType;
 use crate::num;
@@ -91,7 +91,7 @@ pub(super) fn png(input: SourceFile, options: &ImageSourceOptions) -> Result<Ima
 }
 
 impl Pixels for PngSource {
-    fn read(&self, window: &Window, out: &mut [u8]) -> Result<()> {
+    fn read(&self, window: &PlaneWindow, out: &mut [u8]) -> Result<()> {
         let place = |e: Error| e.with_store(self.input.path.display());
         let mut reader = Self::reader(&self.input, self.indexes).map_err(place)?;
         let line = match self.packed {
@@ -140,7 +140,13 @@ impl Pixels for PngSource {
 }
 
 /// Copies one row of `samples` samples of `size` bytes, big-endian, to its place in `out`.
-fn put(row: &[u8], (samples, size): (u64, usize), y: u64, window: &Window, out: &mut [u8]) -> Result<()> {
+fn put(
+    row: &[u8],
+    (samples, size): (u64, usize),
+    y: u64,
+    window: &PlaneWindow,
+    out: &mut [u8],
+) -> Result<()> {
     let [_, rows, columns] = window.counts();
     let (columns, rows) = (num::usize_of(columns)?, num::usize_of(rows)?);
     let samples = num::usize_of(samples)?;
@@ -188,7 +194,7 @@ pub(super) fn jpeg(input: SourceFile) -> Result<ImageSource> {
 }
 
 impl Pixels for Jpeg {
-    fn read(&self, window: &Window, out: &mut [u8]) -> Result<()> {
+    fn read(&self, window: &PlaneWindow, out: &mut [u8]) -> Result<()> {
         let (pixels, sides, samples) =
             Self::decode(&self.input).map_err(|e| e.with_store(self.input.path.display()))?;
         if (sides, samples) != ([self.width, self.height], self.samples) {

@@ -96,7 +96,7 @@ fn any_window_is_a_part_of_the_whole() {
         let size = source.data_type.size();
         let [ts, cs, zs, ys, xs] = source.sizes;
         for (y, x) in [(0..ys, 0..xs), (1..ys - 1, 2..xs - 3), (ys - 1..ys, xs - 1..xs), (3..5, 0..xs)] {
-            let window = Window { t: ts - 1, c: cs / 2..cs, z: zs - 1, y: y.clone(), x: x.clone() };
+            let window = PlaneWindow { t: ts - 1, c: cs / 2..cs, z: zs - 1, y: y.clone(), x: x.clone() };
             let mut part = vec![0; window.bytes(size).unwrap()];
             source.read(&window, &mut part).unwrap();
             let mut wanted: Vec<u8> = Vec::new();
@@ -109,7 +109,7 @@ fn any_window_is_a_part_of_the_whole() {
             }
             assert_eq!(part, wanted, "{name} {window:?}");
         }
-        let outside = Window { t: ts, c: 0..cs, z: 0, y: 0..ys, x: 0..xs };
+        let outside = PlaneWindow { t: ts, c: 0..cs, z: 0, y: 0..ys, x: 0..xs };
         assert!(source.read(&outside, &mut vec![0; outside.bytes(size).unwrap()]).is_err());
     }
 }

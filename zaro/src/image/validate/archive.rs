@@ -1,7 +1,7 @@
 //! Validates an `.ozx` archive: Z1 to Z6.
 
 use super::Judged;
-use super::report::{Finding, FindingSink, cut, quoted};
+use super::report::{FindingSink, ImageFinding, cut, quoted};
 use crate::error::{Hint, Result};
 use crate::image::ozx::is_sharded;
 use crate::image::version::{self, ImageVersion};
@@ -10,7 +10,7 @@ use crate::store::StoreExt as _;
 use crate::store::zip::{ArchiveEntry, ZipStore};
 
 /// Validates an archive as an `.ozx`, apart from its contents.
-pub async fn check(archive: &ZipStore) -> Result<Vec<Finding>> {
+pub async fn check(archive: &ZipStore) -> Result<Vec<ImageFinding>> {
     let mut sink = FindingSink::new("", Judged::new(ImageVersion::V05));
     let entries = archive.entries();
     let root = match archive.get("zarr.json", None).await? {

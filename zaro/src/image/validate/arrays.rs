@@ -3,7 +3,7 @@
 use futures::future::try_join_all;
 
 use super::image::CheckedPyramid;
-use super::report::{Finding, FindingSink, Level, Spot, nth, quoted, show};
+use super::report::{FindingLevel, FindingSink, ImageFinding, Spot, nth, quoted, show};
 use super::walk::{CheckWalk, NodeFound};
 use crate::error::{Hint, Result};
 use crate::image::model::integers;
@@ -36,7 +36,7 @@ pub(super) async fn check(
     path: &str,
     pyramid: &CheckedPyramid,
     sink: &mut FindingSink,
-    below: &mut Vec<Finding>,
+    below: &mut Vec<ImageFinding>,
 ) -> Result<Facts> {
     let paths: Vec<String> = pyramid.levels.iter().map(|l| join(path, l.path.trim_matches('/'))).collect();
     let looks = try_join_all(paths.iter().map(|p| walk.look(p))).await?;
@@ -157,7 +157,7 @@ fn levels(sink: &mut FindingSink, pyramid: &CheckedPyramid, arrays: &[Option<Box
             sink.must("V19", place, found, "scales that grow with the levels");
         }
         if small.data_type != large.data_type {
-            let level = if sink.since(ImageVersion::V05) { Level::Must } else { Level::Should };
+            let level = if sink.since(ImageVersion::V05) { FindingLevel::Must } else { FindingLevel::Should };
             let found = format!("{} after {}", small.data_type, large.data_type);
             sink.add("V21", level, place, found, "the same data type in all levels");
         }
@@ -235,7 +235,7 @@ pub(super) fn omero(sink: &mut FindingSink, omero: &Spot<'_>, facts: &Facts) {
 }
 
 /// V39: an unreadable array may have a shape and chunks of different ranks.
-async fn lengths(walk: &CheckWalk<'_>, path: &str) -> Result<Vec<Finding>> {
+async fn lengths(walk: &CheckWalk<'_>, path: &str) -> Result<Vec<ImageFinding>> {
     // A path outside the Zarr has no document.
     let Ok(path) = normal(path) else { return Ok(Vec::new()) };
     let path = path.as_str();

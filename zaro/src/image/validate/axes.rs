@@ -1,6 +1,6 @@
 //! Validates axes: V8 to V13.
 
-use super::report::{BOOL, FindingSink, Level, STRING, Spot, nth, quoted};
+use super::report::{BOOL, FindingLevel, FindingSink, STRING, Spot, nth, quoted};
 use crate::image::model::{AxisKind, USUAL};
 use crate::image::units;
 use crate::image::version::ImageVersion;
@@ -103,9 +103,9 @@ fn one(sink: &mut FindingSink, axis: &Spot<'_>) -> SeenAxis {
     if name.text().is_none_or(|n| n.is_empty() && sink.since(ImageVersion::V06)) {
         sink.wrong("V9", &name, "the name of the axis, a string");
     }
-    sink.typed("V10", Level::Must, axis, &[("type", STRING)]);
+    sink.typed("V10", FindingLevel::Must, axis, &[("type", STRING)]);
     if sink.since(ImageVersion::V06) {
-        sink.typed("V9", Level::Must, axis, &[("discrete", BOOL), ("longName", STRING)]);
+        sink.typed("V9", FindingLevel::Must, axis, &[("discrete", BOOL), ("longName", STRING)]);
     }
     advice(sink, axis);
     SeenAxis { name: name.text().map(str::to_owned), kind: axis.get("type").text().map(str::to_owned) }

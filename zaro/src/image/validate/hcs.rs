@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::image::version_of;
 use super::labels::is_integer;
-use super::report::{FindingSink, Level, STRING, Spot, Type};
+use super::report::{FindingLevel, FindingSink, STRING, Spot, Type};
 use crate::image::version::ImageVersion;
 use crate::meta::Json;
 
@@ -55,9 +55,9 @@ pub(super) fn plate(sink: &mut FindingSink, plate: &Spot<'_>) -> SeenPlate {
     seen.acquisitions = acquisitions(sink, &plate.get("acquisitions"));
     seen.wells = wells(sink, &plate.get("wells"), &seen);
     if sink.since(ImageVersion::V04) {
-        sink.typed("V32", Level::Must, plate, &[("field_count", COUNT)]);
+        sink.typed("V32", FindingLevel::Must, plate, &[("field_count", COUNT)]);
     }
-    sink.typed("V32", Level::Must, plate, &[("name", STRING)]);
+    sink.typed("V32", FindingLevel::Must, plate, &[("name", STRING)]);
     // The version up to 0.4 is checked by V4.
     let wanted: &[&str] = match sink.judged.version {
         ImageVersion::V05 => &["name", "version", "field_count"],
@@ -114,7 +114,7 @@ fn acquisitions(sink: &mut FindingSink, list: &Spot<'_>) -> Vec<String> {
         };
         sink.typed(
             "V32",
-            Level::Must,
+            FindingLevel::Must,
             &item,
             &[
                 ("maximumfieldcount", any(COUNT)),
@@ -215,7 +215,7 @@ pub(super) fn well(sink: &mut FindingSink, well: &Spot<'_>) -> SeenWell {
     }
     let mut known = HashSet::new();
     for item in sink.some("V34", &well.get("images"), "a list of the well's fields").unwrap_or_default() {
-        sink.typed("V34", Level::Must, &item, &[("acquisition", Type(is_integer, "an integer"))]);
+        sink.typed("V34", FindingLevel::Must, &item, &[("acquisition", Type(is_integer, "an integer"))]);
         let spot = item.get("path");
         let Some(path) = sink.text("V34", &spot, "a path, a string") else { continue };
         if let Some(wanted) = field_fault(path, sink.judged.version) {

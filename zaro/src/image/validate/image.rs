@@ -1,7 +1,7 @@
 //! Validates `multiscales`: V1, V4, V22, and dispatch to axes and transformations.
 
 use super::axes::{self, SeenAxis};
-use super::report::{FindingSink, Level, OBJECT, STRING, Spot};
+use super::report::{FindingLevel, FindingSink, OBJECT, STRING, Spot};
 use super::systems::{self, ParameterNode};
 use super::transforms;
 use crate::image::version::ImageVersion;
@@ -123,14 +123,16 @@ pub(super) fn version_of(sink: &mut FindingSink, object: &Spot<'_>) {
 /// V22: what multiscales should have.
 fn advice(sink: &mut FindingSink, multiscale: &Spot<'_>) {
     // The schemas have the type of `name`, and that of 0.1 the type of `metadata`.
-    let metadata = if sink.judged.version == ImageVersion::V01 { Level::Must } else { Level::Should };
-    sink.typed("V22", Level::Must, multiscale, &[("name", STRING)]);
+    let metadata =
+        if sink.judged.version == ImageVersion::V01 { FindingLevel::Must } else { FindingLevel::Should };
+    sink.typed("V22", FindingLevel::Must, multiscale, &[("name", STRING)]);
     sink.typed("V22", metadata, multiscale, &[("metadata", OBJECT)]);
-    sink.typed("V22", Level::Should, multiscale, &[("type", STRING)]);
+    sink.typed("V22", FindingLevel::Should, multiscale, &[("type", STRING)]);
     let missing: Vec<&str> =
         ["name", "type", "metadata"].into_iter().filter(|name| !multiscale.has(name)).collect();
     if !missing.is_empty() {
-        let level = if sink.judged.version == ImageVersion::Seed { Level::Lint } else { Level::Should };
+        let level =
+            if sink.judged.version == ImageVersion::Seed { FindingLevel::Lint } else { FindingLevel::Should };
         let found = format!("no {}", missing.join(", no "));
         sink.add("V22", level, multiscale, found, "name, and type and metadata of the downsampling");
     }

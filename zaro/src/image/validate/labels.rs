@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::image::version_of;
-use super::report::{FindingSink, Level, Spot, show};
+use super::report::{FindingLevel, FindingSink, Spot, show};
 use crate::image::parse::packed_color;
 use crate::image::version::ImageVersion;
 use crate::meta::Json;
@@ -41,7 +41,7 @@ pub(super) fn image_label(sink: &mut FindingSink, label: &Spot<'_>) {
 
 fn colors(sink: &mut FindingSink, colors: &Spot<'_>) {
     if !colors.is_some() {
-        let level = if sink.since(ImageVersion::V04) { Level::Should } else { Level::Lint };
+        let level = if sink.since(ImageVersion::V04) { FindingLevel::Should } else { FindingLevel::Lint };
         sink.add("V31", level, colors, "nothing", "a list of colours by label-value");
         return;
     }

@@ -31,7 +31,7 @@ use crate::group::Zarr;
 use crate::image::version::{self, ImageVersion, Stated};
 use crate::meta::{Format, Json};
 
-pub use report::{Finding as ImageFinding, Level as FindingLevel, Report as ImageReport};
+pub use report::{FindingLevel, ImageFinding, ImageReport};
 pub use rules::{RULES, Rule};
 
 /// Options for [`validate`].

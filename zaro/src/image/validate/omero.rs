@@ -1,6 +1,6 @@
 //! Validates `omero`: V23, and V24 as far as the document alone allows.
 
-use super::report::{BOOL, FindingSink, Level, STRING, Spot, nth};
+use super::report::{BOOL, FindingLevel, FindingSink, STRING, Spot, nth};
 use crate::image::model::Family;
 use crate::image::version::ImageVersion;
 
@@ -9,13 +9,16 @@ pub(super) fn omero(sink: &mut FindingSink, omero: &Spot<'_>) {
     // Missing members: the first versions only advise them, 0.4 requires them, and the schemas of 0.5 and 0.6 dropped
     // colour and window again.
     let (list_level, missing) = match sink.judged.version {
-        ImageVersion::Seed => (Level::Lint, Level::Lint),
-        ImageVersion::V01 | ImageVersion::V02 | ImageVersion::V03 => (Level::Should, Level::Should),
-        ImageVersion::V04 => (Level::Must, Level::Must),
-        ImageVersion::V05 | ImageVersion::V06 => (Level::Must, Level::Should),
+        ImageVersion::Seed => (FindingLevel::Lint, FindingLevel::Lint),
+        ImageVersion::V01 | ImageVersion::V02 | ImageVersion::V03 => {
+            (FindingLevel::Should, FindingLevel::Should)
+        }
+        ImageVersion::V04 => (FindingLevel::Must, FindingLevel::Must),
+        ImageVersion::V05 | ImageVersion::V06 => (FindingLevel::Must, FindingLevel::Should),
     };
     // Invalid members are wrong in every version with a schema.
-    let wrong = if sink.judged.version == ImageVersion::Seed { Level::Should } else { Level::Must };
+    let wrong =
+        if sink.judged.version == ImageVersion::Seed { FindingLevel::Should } else { FindingLevel::Must };
     if omero.members().is_none() {
         sink.add("V23", wrong, omero, omero.show(), "an object with channels");
         return;
@@ -43,7 +46,7 @@ pub(super) fn omero(sink: &mut FindingSink, omero: &Spot<'_>) {
     }
 }
 
-fn channel(sink: &mut FindingSink, channel: &Spot<'_>, wrong: Level, missing: Level) {
+fn channel(sink: &mut FindingSink, channel: &Spot<'_>, wrong: FindingLevel, missing: FindingLevel) {
     if channel.members().is_none() {
         sink.add("V23", wrong, channel, channel.show(), "an object");
         return;
@@ -71,7 +74,7 @@ fn channel(sink: &mut FindingSink, channel: &Spot<'_>, wrong: Level, missing: Le
     }
 }
 
-fn window(sink: &mut FindingSink, window: &Spot<'_>, wrong: Level, missing: Level) {
+fn window(sink: &mut FindingSink, window: &Spot<'_>, wrong: FindingLevel, missing: FindingLevel) {
     if window.members().is_none() {
         let level = if window.is_some() { wrong } else { missing };
         sink.add("V23", level, window, window.show(), "a window, an object: min, max, start, end");

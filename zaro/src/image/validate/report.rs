@@ -10,7 +10,7 @@ use crate::meta::path::shown;
 
 /// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Level {
+pub enum FindingLevel {
     /// The specification allows it, but it is a mistake in practice.
     Lint,
     /// The specification advises against it.
@@ -19,7 +19,7 @@ pub enum Level {
     Must,
 }
 
-impl Level {
+impl FindingLevel {
     /// `MUST`, `SHOULD` or `lint`.
     #[must_use]
     pub fn text(self) -> &'static str {
@@ -31,7 +31,7 @@ impl Level {
     }
 }
 
-impl fmt::Display for Level {
+impl fmt::Display for FindingLevel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.text())
     }
@@ -39,11 +39,11 @@ impl fmt::Display for Level {
 
 /// A rule violation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
+pub struct ImageFinding {
     /// The rule's id, such as `V7`; see [`RULES`](super::RULES).
     pub rule: &'static str,
     /// Its severity.
-    pub level: Level,
+    pub level: FindingLevel,
     /// The node, such as `/labels/cells`.
     pub node: String,
     /// The position in its document, such as `ome.multiscales[0].axes[1].unit`; empty for the node itself.
@@ -58,7 +58,7 @@ pub struct Finding {
     pub hint: Option<Hint>,
 }
 
-impl Finding {
+impl ImageFinding {
     /// As JSON.
     #[must_use]
     pub fn json(&self) -> Json {
@@ -75,7 +75,7 @@ impl Finding {
     }
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for ImageFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} {}", self.level, self.rule, self.node)?;
         if !self.path.is_empty() {
@@ -87,7 +87,7 @@ impl fmt::Display for Finding {
 
 /// The result of a validation.
 #[derive(Debug, Clone)]
-pub struct Report {
+pub struct ImageReport {
     /// The version whose rules were applied to the root.
     pub version: ImageVersion,
     /// The version as stated in the document, if any.
@@ -97,20 +97,20 @@ pub struct Report {
     /// The number of groups and arrays checked.
     pub nodes: usize,
     /// The findings by node, the most severe first.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<ImageFinding>,
 }
 
-impl Report {
+impl ImageReport {
     /// The number of findings of `level`.
     #[must_use]
-    pub fn count(&self, level: Level) -> usize {
+    pub fn count(&self, level: FindingLevel) -> usize {
         self.findings.iter().filter(|f| f.level == level).count()
     }
 
     /// Whether there are no MUST findings and, if `strict`, no SHOULD findings.
     #[must_use]
     pub fn is_valid(&self, strict: bool) -> bool {
-        let limit = if strict { Level::Should } else { Level::Must };
+        let limit = if strict { FindingLevel::Should } else { FindingLevel::Must };
         self.findings.iter().all(|f| f.level < limit)
     }
 
@@ -124,10 +124,10 @@ impl Report {
             ("stated", self.stated.as_deref().into()),
             ("assumed", (self.stated.is_none() && !self.asked).into()),
             ("nodes", self.nodes.into()),
-            ("must", self.count(Level::Must).into()),
-            ("should", self.count(Level::Should).into()),
-            ("lint", self.count(Level::Lint).into()),
-            ("findings", self.findings.iter().map(Finding::json).collect()),
+            ("must", self.count(FindingLevel::Must).into()),
+            ("should", self.count(FindingLevel::Should).into()),
+            ("lint", self.count(FindingLevel::Lint).into()),
+            ("findings", self.findings.iter().map(ImageFinding::json).collect()),
         ])
     }
 
@@ -137,7 +137,7 @@ impl Report {
         stated: &Stated,
         options: &ImageValidateOptions,
         nodes: usize,
-        mut findings: Vec<Finding>,
+        mut findings: Vec<ImageFinding>,
     ) -> Self {
         findings.sort_by(|a, b| a.node.split('/').cmp(b.node.split('/')).then(b.level.cmp(&a.level)));
         findings.dedup();
@@ -151,7 +151,7 @@ impl Report {
 pub(super) struct FindingSink {
     node: String,
     pub(super) judged: Judged,
-    pub(super) findings: Vec<Finding>,
+    pub(super) findings: Vec<ImageFinding>,
 }
 
 impl FindingSink {
@@ -168,13 +168,13 @@ impl FindingSink {
     pub(super) fn add(
         &mut self,
         rule: &'static str,
-        level: Level,
+        level: FindingLevel,
         place: impl Into<String>,
         found: impl Into<String>,
         wanted: impl Into<String>,
     ) {
         let (node, path, found, wanted) = (self.node.clone(), place.into(), found.into(), wanted.into());
-        self.findings.push(Finding { rule, level, node, path, found, wanted, fix: None, hint: None });
+        self.findings.push(ImageFinding { rule, level, node, path, found, wanted, fix: None, hint: None });
     }
 
     /// Adds a fix to the last finding.
@@ -257,7 +257,7 @@ impl FindingSink {
     pub(super) fn typed(
         &mut self,
         rule: &'static str,
-        level: Level,
+        level: FindingLevel,
         spot: &Spot<'_>,
         types: &[(&str, Type)],
     ) {
@@ -280,7 +280,7 @@ macro_rules! levels {
                 found: impl Into<String>,
                 wanted: impl Into<String>,
             ) {
-                self.add(rule, Level::$level, place, found, wanted);
+                self.add(rule, FindingLevel::$level, place, found, wanted);
             })*
         }
     };

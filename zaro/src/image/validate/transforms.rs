@@ -1,6 +1,6 @@
 //! Validates scales and translations of 0.4 and 0.5: V16 to V18.
 
-use super::report::{FindingSink, Level, Spot, nth};
+use super::report::{FindingLevel, FindingSink, Spot, nth};
 use crate::format::text::plural;
 use crate::image::version::ImageVersion;
 
@@ -81,7 +81,7 @@ fn vector(
 /// V18: scales are finite and greater than zero.
 pub(super) fn positive(sink: &mut FindingSink, scale: Option<&[f64]>, place: &str) {
     // Negative numbers are used to mirror an axis; 0.6 forbids them.
-    let level = if sink.since(ImageVersion::V06) { Level::Must } else { Level::Lint };
+    let level = if sink.since(ImageVersion::V06) { FindingLevel::Must } else { FindingLevel::Lint };
     for (i, x) in scale.unwrap_or_default().iter().enumerate() {
         if !(x.is_finite() && *x > 0.0) {
             sink.add("V18", level, nth(place, i), x.to_string(), "a finite number greater than 0");

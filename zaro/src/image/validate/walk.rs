@@ -7,7 +7,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use super::arrays::{self, Facts};
 use super::document::{self, Seen};
 use super::hcs::{SeenField, SeenPlate};
-use super::report::{Finding, FindingSink, Level, Report, Spot, at, quoted};
+use super::report::{FindingLevel, FindingSink, ImageFinding, ImageReport, Spot, at, quoted};
 use super::systems::ParameterNode;
 use super::{ImageValidateOptions, Judged, judged, labels, layout, text_of};
 use crate::error::{Error, ErrorKind, Result};
@@ -71,7 +71,7 @@ pub(super) struct CheckWalk<'a> {
 /// The findings of a node and of nodes below it.
 #[derive(Debug, Default)]
 pub(super) struct NodeParts {
-    pub(super) findings: Vec<Finding>,
+    pub(super) findings: Vec<ImageFinding>,
     pub(super) nodes: usize,
 }
 
@@ -96,7 +96,7 @@ enum ImageRole<'a> {
 }
 
 /// Validates the node at `path` and all that belongs to it.
-pub(super) async fn validate(zarr: &Zarr, path: &str, options: &ImageValidateOptions) -> Result<Report> {
+pub(super) async fn validate(zarr: &Zarr, path: &str, options: &ImageValidateOptions) -> Result<ImageReport> {
     let path = zarr.key_of(path)?;
     let node = zarr.node(&path).await?;
     let NodeMeta::Group(meta) = node.meta else {
@@ -121,7 +121,7 @@ pub(super) async fn validate(zarr: &Zarr, path: &str, options: &ImageValidateOpt
     };
     let walk = CheckWalk { zarr, options, judged, stated: text_of(&stated), format: meta.format };
     let part = walk.top(&path, &meta).await?;
-    Ok(Report::new(judged, &stated, options, part.nodes, part.findings))
+    Ok(ImageReport::new(judged, &stated, options, part.nodes, part.findings))
 }
 
 /// Resolves `path` relative to the node at `base`; `None` if it is invalid or outside the Zarr.
@@ -369,7 +369,8 @@ impl CheckWalk<'_> {
         let NodeFound::Group(meta) = &look else {
             let mut sink = FindingSink::new(&folder, judged);
             // An array of this name may be a level.
-            let level = if matches!(look, NodeFound::Array(_)) { Level::Lint } else { Level::Must };
+            let level =
+                if matches!(look, NodeFound::Array(_)) { FindingLevel::Lint } else { FindingLevel::Must };
             if !matches!(look, NodeFound::Absent) {
                 sink.add("V25", level, "", look.found(), "a labels group");
                 return Ok(NodeParts::of(sink));
@@ -655,7 +656,7 @@ fn sizes(sink: &mut FindingSink, label: &Facts, image: &Facts, seen: &Seen) {
             if let Some(wanted) = wanted.filter(|wanted| *wanted != size && *size != 1) {
                 let name = name.as_deref().unwrap_or("?");
                 let found = format!("{size} along {name}, axis {i}, but the image has {wanted}");
-                sink.add("V26", Level::Should, level.place.as_str(), found, "the image's size, or 1");
+                sink.add("V26", FindingLevel::Should, level.place.as_str(), found, "the image's size, or 1");
             }
         }
     }

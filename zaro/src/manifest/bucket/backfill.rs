@@ -48,7 +48,7 @@ const HOPELESS: u32 = 50;
 /// Records which Zarrs are done: a file whose first line names the bucket, then one line per Zarr, written once its
 /// manifest is stored.
 #[derive(Debug)]
-pub struct Journal {
+pub struct BackfillJournal {
     path: PathBuf,
     file: Mutex<File>,
     done: HashMap<String, Digest>,
@@ -57,7 +57,7 @@ pub struct Journal {
 /// Start of the first line of a journal.
 const HEAD: &str = "zaro-backfill 1 ";
 
-impl Journal {
+impl BackfillJournal {
     /// Opens or creates the journal of a backfill of `path` in the bucket. A line truncated by a crash is ignored.
     ///
     /// # Errors
@@ -131,7 +131,7 @@ pub async fn backfill(
     bucket: &Arc<Bucket>,
     path: &str,
     options: &Backfill,
-    journal: Option<&Journal>,
+    journal: Option<&BackfillJournal>,
     task: &Task,
     mut see: impl FnMut(Done) -> Result<()>,
 ) -> Result<()> {

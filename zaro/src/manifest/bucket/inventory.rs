@@ -275,9 +275,9 @@ mod tests {
         // Of another bucket, by its document or by its lines; and not the file that the document means.
         let said = |e: Error| e.to_string();
         let error = said(Inventory::open(&path, None).unwrap().read("c", "zarr/x/").unwrap_err());
-        assert!(error.contains("of the bucket b, not of c"), "{error}");
+        assert!(error.contains("is of bucket b, not c"), "{error}");
         let error = said(alone.read("c", "zarr/").unwrap_err());
-        assert!(error.contains("line 1") && error.contains("of the bucket b, not of c"), "{error}");
+        assert!(error.contains("line 1") && error.contains("is of bucket b, not c"), "{error}");
         std::fs::write(&path, manifest.replace(&md5, &"0".repeat(32))).unwrap();
         let error = said(Inventory::open(&path, None).unwrap().read("b", "zarr/x/").unwrap_err());
         assert!(error.contains("the inventory states 00000"), "{error}");

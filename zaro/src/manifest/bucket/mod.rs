@@ -23,7 +23,7 @@ mod verify;
 use std::fmt;
 use std::sync::Arc;
 
-pub use self::backfill::{Backfill, Done, Journal as BackfillJournal, backfill};
+pub use self::backfill::{Backfill, BackfillJournal, Done, backfill};
 pub use self::create::{
     CreateOptions, Created, PublishOptions, Source as ListingSource, checksum, create, current, document_at,
 };

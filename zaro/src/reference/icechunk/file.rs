@@ -92,9 +92,9 @@ mod tests {
             (file(3, 1, 0, b""), "version 3"),
             (file(0, 1, 0, b""), "version 0"),
             (file(2, 2, 0, b""), "kind 2"),
-            (file(2, 1, 2, b""), "unknown way"),
-            (b"{}".to_vec(), "no file of Icechunk"),
-            (MAGIC.to_vec(), "no file of Icechunk"),
+            (file(2, 1, 2, b""), "unknown compression"),
+            (b"{}".to_vec(), "not an Icechunk file"),
+            (MAGIC.to_vec(), "not an Icechunk file"),
         ] {
             let e = open(&bad, FileKind::Snapshot).unwrap_err();
             assert!(e.message().contains(word), "{e}");

@@ -43,7 +43,7 @@ mod write_tests;
 use footer::{Footer, TAIL};
 use layout::{Metadata, RowLayout};
 use page::PageSource;
-use rows::Rows;
+use rows::ColumnRows;
 
 pub use write::RECORD_SIZE;
 pub(in crate::reference) use write::documents;
@@ -175,7 +175,7 @@ impl ParquetMap {
         Ok(Some(Partition { footer, whole, state }))
     }
 
-    async fn rows(&self, part: RowSpan, from: &Partition) -> Result<Arc<Rows>> {
+    async fn rows(&self, part: RowSpan, from: &Partition) -> Result<Arc<ColumnRows>> {
         let RowSpan { array, partition, block } = part;
         let read = async {
             let key = self.file(array, partition)?;
@@ -185,9 +185,9 @@ impl ParquetMap {
             };
             let whole = from.whole.as_ref();
             let file = PageSource { store: &self.store, key: &key, whole, state: &from.state };
-            Rows::read(&file, &from.footer, *wanted).await.map_err(named)
+            ColumnRows::read(&file, &from.footer, *wanted).await.map_err(named)
         };
-        self.kept(array, partition, u64_of(block), Rows::cost, read).await
+        self.kept(array, partition, u64_of(block), ColumnRows::cost, read).await
     }
 
     async fn kept<V: Send + Sync + 'static>(
@@ -210,7 +210,7 @@ impl ParquetMap {
         self.located(&rows, array, partition, row)
     }
 
-    fn located(&self, rows: &Rows, array: usize, partition: u64, row: u64) -> Result<Option<Location>> {
+    fn located(&self, rows: &ColumnRows, array: usize, partition: u64, row: u64) -> Result<Option<Location>> {
         let found = rows.locate(row, &self.layout(array)?.path);
         found.map_err(|e| e.within(self.file(array, partition).unwrap_or_default()))
     }
@@ -287,7 +287,7 @@ impl ParquetMap {
         let Some(WantedRow { array, partition, .. }) = asked.first().copied() else { return Ok(found) };
         let held = self.partition(array, partition).await?;
         let Some(from) = &*held else { return Ok(found) };
-        let mut last: Option<(usize, Arc<Rows>)> = None;
+        let mut last: Option<(usize, Arc<ColumnRows>)> = None;
         for WantedRow { row, asked, .. } in asked {
             let Some(block) = from.footer.block_of(row) else { continue };
             let rows = match last.take() {

@@ -19,7 +19,7 @@ pub(super) const TEXT: &[u8] = b"base64:";
 
 /// Neighbouring rows.
 #[derive(Debug, Default)]
-pub(super) struct Rows {
+pub(super) struct ColumnRows {
     /// The first of them in the file.
     first: u64,
     count: usize,
@@ -76,7 +76,7 @@ impl ColumnCells {
     }
 }
 
-impl Rows {
+impl ColumnRows {
     /// Reads the rows of `block`.
     pub(super) async fn read(file: &PageSource<'_>, footer: &Footer, block: RowBlock) -> Result<Self> {
         let end = block.first.saturating_add(block.rows);

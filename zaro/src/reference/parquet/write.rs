@@ -74,7 +74,7 @@ pub(crate) struct ParquetWriter {
 /// A pending partition.
 #[derive(Debug, Default)]
 struct Filling {
-    rows: Vec<Row>,
+    rows: Vec<ReferenceRow>,
     urls: Vec<ByteArray>,
     known: HashMap<Arc<str>, usize>,
     raws: Vec<ByteArray>,
@@ -84,7 +84,7 @@ struct Filling {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Row {
+struct ReferenceRow {
     row: u64,
     what: RowContent,
 }
@@ -230,8 +230,8 @@ impl Filling {
             Location::Inline(bytes) => self.raw(bytes),
             Location::Remote(remote) => self.url(remote)?,
         };
-        self.rows.push(Row { row, what });
-        self.bytes = self.bytes.saturating_add(size_of::<Row>());
+        self.rows.push(ReferenceRow { row, what });
+        self.bytes = self.bytes.saturating_add(size_of::<ReferenceRow>());
         Ok(())
     }
 
@@ -333,9 +333,9 @@ impl Filling {
 
 /// Calls `see` with all rows in batches: the number of the first, how many, and those that exist.
 fn batches(
-    rows: &[Row],
+    rows: &[ReferenceRow],
     total: u64,
-    mut see: impl FnMut(u64, usize, &[Row]) -> Result<(), ParquetError>,
+    mut see: impl FnMut(u64, usize, &[ReferenceRow]) -> Result<(), ParquetError>,
 ) -> Result<(), ParquetError> {
     let mut left = rows;
     let mut first = 0;
@@ -354,7 +354,7 @@ type Group<'a> = SerializedRowGroupWriter<'a, Vec<u8>>;
 
 fn texts(
     group: &mut Group<'_>,
-    rows: &[Row],
+    rows: &[ReferenceRow],
     total: u64,
     value: impl Fn(RowContent) -> Option<ByteArray>,
 ) -> Result<(), ParquetError> {
@@ -378,7 +378,7 @@ fn texts(
 
 fn numbers(
     group: &mut Group<'_>,
-    rows: &[Row],
+    rows: &[ReferenceRow],
     total: u64,
     value: impl Fn(RowContent) -> i64,
 ) -> Result<(), ParquetError> {

@@ -66,16 +66,16 @@ const EMPTY_PAGES: u32 = 1000;
 pub type Pages = BoxStream<'static, Result<Vec<ObjectVersion>>>;
 
 /// The same while still packed.
-type Stretch = BoxStream<'static, Result<Rows>>;
+type Stretch = BoxStream<'static, Result<PageRows>>;
 
 /// The entries of a page.
-enum Rows {
+enum PageRows {
     Plain(Vec<ObjectVersion>),
     /// Listed ahead of the reader.
     Packed(PackedPage),
 }
 
-impl Rows {
+impl PageRows {
     fn into_entries(self) -> Vec<ObjectVersion> {
         match self {
             Self::Plain(entries) => entries,
@@ -124,7 +124,7 @@ impl Bucket {
         let mut once = Once::default();
         let bucket = Arc::clone(self);
         let pages = VersionWalk::new(self, kind).below(prefix.to_owned());
-        let check = move |rows: Rows| std::future::ready(once.check(&bucket, rows.into_entries()));
+        let check = move |rows: PageRows| std::future::ready(once.check(&bucket, rows.into_entries()));
         pages.and_then(check).boxed()
     }
 
@@ -229,7 +229,7 @@ impl VersionListing {
     fn rest(self) -> Stretch {
         stream::try_unfold(self, |mut chain| async move {
             let page = chain.next().await?;
-            Ok(page.map(|page| (Rows::Plain(page.entries), chain)))
+            Ok(page.map(|page| (PageRows::Plain(page.entries), chain)))
         })
         .boxed()
     }
@@ -344,7 +344,7 @@ impl VersionWalk {
         });
         stream::try_unfold((receiver, AbortOnDrop(task)), |(mut receiver, task)| async move {
             let page = receiver.recv().await.unwrap_or_else(|| Err(broken()))?;
-            Ok(page.map(|(packed, _permit)| (Rows::Packed(packed), (receiver, task))))
+            Ok(page.map(|(packed, _permit)| (PageRows::Packed(packed), (receiver, task))))
         })
         .boxed()
     }
@@ -417,7 +417,7 @@ async fn parts(
 }
 
 fn whole(page: Vec<ObjectVersion>) -> Stretch {
-    stream::iter([Ok(Rows::Plain(page))]).boxed()
+    stream::iter([Ok(PageRows::Plain(page))]).boxed()
 }
 
 fn broken() -> Error {

@@ -65,7 +65,7 @@ const PATIENCE: Duration = Duration::from_millis(20);
 #[derive(Debug, Clone)]
 pub struct GatherStore {
     inner: SharedStore,
-    desks: Arc<PendingObjects>,
+    pending: Arc<PendingObjects>,
 }
 
 /// An object, in the expected state.
@@ -125,9 +125,9 @@ struct CountedFlight {
 
 impl Drop for CountedFlight {
     fn drop(&mut self) {
-        let desks = &self.store.desks;
-        desks.wasted.fetch_sub(self.waste, Ordering::Relaxed);
-        if desks.landed(&self.place) {
+        let pending = &self.store.pending;
+        pending.wasted.fetch_sub(self.waste, Ordering::Relaxed);
+        if pending.landed(&self.place) {
             // Callers that were held for it need not wait any longer.
             self.store.send_off(&self.place, None);
         }
@@ -143,9 +143,9 @@ impl PendingObjects {
     /// object.
     fn landed(&self, place: &Place) -> bool {
         let mut open = self.lock();
-        let Some(desk) = open.get_mut(place) else { return false };
-        desk.flights = desk.flights.saturating_sub(1);
-        let (idle, waited_for) = (desk.flights == 0, !desk.waiting.is_empty());
+        let Some(object) = open.get_mut(place) else { return false };
+        object.flights = object.flights.saturating_sub(1);
+        let (idle, waited_for) = (object.flights == 0, !object.waiting.is_empty());
         if idle && !waited_for {
             open.remove(place);
         }
@@ -155,9 +155,9 @@ impl PendingObjects {
     /// Counts a yield of the first caller. Returns how many wait in its group; `None` if it was sent.
     fn turn(&self, place: &Place, group: u64) -> Option<usize> {
         let mut open = self.lock();
-        let desk = open.get_mut(place).filter(|d| d.group == group)?;
-        desk.turns = desk.turns.wrapping_add(1);
-        Some(desk.waiting.len())
+        let object = open.get_mut(place).filter(|d| d.group == group)?;
+        object.turns = object.turns.wrapping_add(1);
+        Some(object.waiting.len())
     }
 
     /// How often the first caller of this group yielded; `None` if it was sent.
@@ -189,7 +189,7 @@ impl Lead<'_> {
         let (mut seen, mut quiet) = (1, 0u32);
         for _ in 0..MAX_TURNS {
             tokio::task::yield_now().await;
-            let Some(now) = self.store.desks.turn(self.place, self.group) else { return };
+            let Some(now) = self.store.pending.turn(self.place, self.group) else { return };
             quiet = if now == seen { quiet.saturating_add(1) } else { 0 };
             if quiet >= QUIET_TURNS {
                 return;
@@ -203,35 +203,35 @@ impl GatherStore {
     /// Gathers the requests to `inner`.
     #[must_use]
     pub fn new(inner: SharedStore) -> Self {
-        Self { inner, desks: Arc::default() }
+        Self { inner, pending: Arc::default() }
     }
 
     /// How many gap bytes are being read now.
     #[must_use]
     pub fn wasted(&self) -> u64 {
-        self.desks.wasted.load(Ordering::Relaxed)
+        self.pending.wasted.load(Ordering::Relaxed)
     }
 
     /// Joins the waiting callers: returns the group, whether as its first, and whether requests are in flight.
-    fn take_seat(&self, place: &Place, seat: Waiter, length: u64) -> (u64, bool, bool) {
-        let mut open = self.desks.lock();
+    fn add_waiter(&self, place: &Place, waiter: Waiter, length: u64) -> (u64, bool, bool) {
+        let mut open = self.pending.lock();
         let full = |d: &PendingObject| d.bytes.saturating_add(length) > MAX_GROUP;
         if let Some(group) = open.get(place).filter(|d| full(d)).map(|d| d.group) {
             drop(open);
             self.send_off(place, Some(group));
-            open = self.desks.lock();
+            open = self.pending.lock();
         }
-        let desk = open.entry(place.clone()).or_default();
-        desk.waiting.push(seat);
-        desk.bytes = desk.bytes.saturating_add(length);
-        (desk.group, desk.waiting.len() == 1, desk.flights > 0)
+        let object = open.entry(place.clone()).or_default();
+        object.waiting.push(waiter);
+        object.bytes = object.bytes.saturating_add(length);
+        (object.group, object.waiting.len() == 1, object.flights > 0)
     }
 
     /// Bytes `offset .. offset + length`, in one request with whatever else is wanted nearby.
     async fn gathered(&self, place: &Place, offset: u64, length: u64) -> Result<Option<Object>> {
         let range = ByteRange::span(offset, length);
         let (tell, told) = oneshot::channel();
-        let (group, first, busy) = self.take_seat(place, Waiter { range, tell }, length);
+        let (group, first, busy) = self.add_waiter(place, Waiter { range, tell }, length);
         let flight = if first {
             let lead = Lead { store: self, place, group };
             lead.hold(busy).await;
@@ -269,12 +269,12 @@ impl GatherStore {
         group: u64,
         mut told: oneshot::Receiver<Flight>,
     ) -> Result<Flight, oneshot::error::RecvError> {
-        let mut turns = self.desks.turns(place, group);
+        let mut turns = self.pending.turns(place, group);
         loop {
             if let Ok(flight) = tokio::time::timeout(PATIENCE, &mut told).await {
                 return flight;
             }
-            let now = self.desks.turns(place, group);
+            let now = self.pending.turns(place, group);
             if now == turns {
                 self.send_off(place, Some(group));
                 return told.await;
@@ -285,21 +285,21 @@ impl GatherStore {
 
     /// Sends the requests of all waiters of `place`, or of this group if it still waits.
     fn send_off(&self, place: &Place, group: Option<u64>) {
-        let mut seats = {
-            let mut open = self.desks.lock();
-            let Some(desk) = open.get_mut(place) else { return };
-            if group.is_some_and(|g| g != desk.group) {
+        let mut waiters = {
+            let mut open = self.pending.lock();
+            let Some(object) = open.get_mut(place) else { return };
+            if group.is_some_and(|g| g != object.group) {
                 return;
             }
-            desk.group = desk.group.wrapping_add(1);
-            desk.bytes = 0;
+            object.group = object.group.wrapping_add(1);
+            object.bytes = 0;
             // The entry stays until all requests in flight are counted.
-            desk.flights = desk.flights.saturating_add(1);
-            std::mem::take(&mut desk.waiting)
+            object.flights = object.flights.saturating_add(1);
+            std::mem::take(&mut object.waiting)
         };
         // These callers are gone.
-        seats.retain(|seat| !seat.tell.is_closed());
-        let mut ranges: Vec<ByteRange> = seats.iter().map(|seat| seat.range).collect();
+        waiters.retain(|waiter| !waiter.tell.is_closed());
+        let mut ranges: Vec<ByteRange> = waiters.iter().map(|waiter| waiter.range).collect();
         ranges.sort_unstable_by_key(|r| bounds(*r));
         ranges.dedup();
         let mut blocks = joined(&ranges, MAX_GAP);
@@ -311,9 +311,9 @@ impl GatherStore {
         let mut flights: Vec<((u64, u64), Flight)> = Vec::with_capacity(blocks.len());
         for block in blocks {
             let bounds = around(&block.ranges);
-            self.desks.wasted.fetch_add(block.waste, Ordering::Relaxed);
-            if let Some(desk) = self.desks.lock().get_mut(&*place) {
-                desk.flights = desk.flights.saturating_add(1);
+            self.pending.wasted.fetch_add(block.waste, Ordering::Relaxed);
+            if let Some(object) = self.pending.lock().get_mut(&*place) {
+                object.flights = object.flights.saturating_add(1);
             }
             let counted =
                 CountedFlight { store: self.clone(), place: Arc::clone(&place), waste: block.waste };
@@ -324,16 +324,16 @@ impl GatherStore {
             };
             flights.push((bounds, flight.boxed().shared()));
         }
-        for seat in seats {
-            let (start, end) = bounds(seat.range);
+        for waiter in waiters {
+            let (start, end) = bounds(waiter.range);
             // Blocks are in order and disjoint.
             let at = flights.partition_point(|(b, _)| b.0 <= start).saturating_sub(1);
             if let Some((_, flight)) = flights.get(at).filter(|(b, _)| b.0 <= start && end <= b.1) {
                 // Fails if the caller is gone.
-                let _ = seat.tell.send(flight.clone());
+                let _ = waiter.tell.send(flight.clone());
             }
         }
-        self.desks.landed(&place);
+        self.pending.landed(&place);
     }
 
     /// Whether a range may be held, as `(offset, length)`.

@@ -6,7 +6,7 @@ use super::ifd::{Ifd, Tiff};
 use super::layout::tag;
 use super::{FirstPage, TiffFile, one_directory, ordered, repeated, sensible, source};
 use crate::error::{Result, invalid};
-use crate::image::model::{Channel, Window};
+use crate::image::model::{Channel, ChannelWindow};
 use crate::image::source::file::Handle;
 use crate::image::source::{C, ImageSource, ImageSourceOptions, T, X, Y, Z, stem};
 use crate::image::units;
@@ -246,7 +246,7 @@ fn looks(source: &mut ImageSource, head: &FirstPage, said: &Description) {
         channel.label = names.get(i).cloned();
         let range = head.imagej.ranges.get(i).copied().or(range.filter(|_| n == 1));
         if let Some((start, end)) = range.filter(|(a, b)| a < b) {
-            channel.window = Window { start: Some(start), end: Some(end), ..Window::default() };
+            channel.window = ChannelWindow { start: Some(start), end: Some(end), ..ChannelWindow::default() };
         }
         let color = head.imagej.colors.get(i).copied().filter(|c| *c != [0; 3]);
         channel.color =

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::layout::{Colors, PageLayout};
 use super::page::TiffPage;
 use crate::error::{Error, Result, invalid};
-use crate::image::source::{Pixels, Window};
+use crate::image::source::{Pixels, PlaneWindow};
 use crate::num;
 
 pub(super) struct Planes {
@@ -51,7 +51,7 @@ impl Planes {
 }
 
 impl Pixels for Planes {
-    fn read(&self, window: &Window, out: &mut [u8]) -> Result<()> {
+    fn read(&self, window: &PlaneWindow, out: &mut [u8]) -> Result<()> {
         let [_, groups, zs] = self.tcz;
         let samples = if self.colors.is_some() { 3 } else { self.layout.samples };
         let [_, rows, columns] = window.counts();
@@ -109,7 +109,7 @@ pub(super) struct Relabelled {
 }
 
 impl Pixels for Relabelled {
-    fn read(&self, window: &Window, out: &mut [u8]) -> Result<()> {
+    fn read(&self, window: &PlaneWindow, out: &mut [u8]) -> Result<()> {
         let [channels, ..] = window.counts();
         let plane = out.len() / num::usize_of(channels)?.max(1);
         for (out, c) in out.chunks_exact_mut(plane.max(1)).zip(window.c.clone()) {
@@ -120,7 +120,7 @@ impl Pixels for Relabelled {
                 }
             }
             let [t, c, z, ..] = at;
-            let inner = Window { t, c: c..c + 1, z, y: window.y.clone(), x: window.x.clone() };
+            let inner = PlaneWindow { t, c: c..c + 1, z, y: window.y.clone(), x: window.x.clone() };
             self.inner.read(&inner, out)?;
         }
         Ok(())
