@@ -1,6 +1,7 @@
 //! Reading from local stores (files and memory): the decoding thread itself reads the chunk.
 
 use std::cell::RefCell;
+use std::sync::atomic::Ordering;
 
 use rayon::prelude::*;
 
@@ -286,7 +287,10 @@ impl Reader {
                 self.place_run(chain, inside, run, within, strides, scratch, || part.read(input))
             })
         };
-        if inside.runs.len() == 1 {
+        // Threads that share every shard finish them all at the same time, and nothing is fetched meanwhile: they share
+        // the last ones only.
+        let queued = at_hand && self.left.load(Ordering::Relaxed) > self.array.context.threads();
+        if queued || inside.runs.len() == 1 {
             inside.runs.iter().try_for_each(one)
         } else {
             inside.runs.par_iter().try_for_each(one)

@@ -1,6 +1,6 @@
 //! Reading a selection: the plan, and what local and remote reads share.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -153,6 +153,8 @@ pub(super) struct Reader {
     meter: Meter,
     /// Whether the read was cancelled.
     given_up: AtomicBool,
+    /// Remote chunks that are not yet placed.
+    pub(super) left: AtomicUsize,
 }
 
 impl Reader {
@@ -184,6 +186,7 @@ impl Reader {
             fill,
             meter: options.task.meter(Unit::Bytes, num::u64_of(bytes)),
             given_up: AtomicBool::new(false),
+            left: AtomicUsize::new(0),
         })
     }
 

@@ -54,8 +54,13 @@ fn in_flight(reader: &Reader, budget: &Budget, readers: usize) -> Result<usize> 
 pub(super) async fn read(reader: &Arc<Reader>) -> Result<()> {
     let budget = reader.array.context.budget();
     let reading = reader.array.context.reading();
+    reader.left.store(reader.plan.jobs(), Ordering::Relaxed);
     let all = stream::iter(0..reader.plan.jobs())
-        .map(|i| chunk(reader, i, budget))
+        .map(async |i| {
+            chunk(reader, i, budget).await?;
+            reader.left.fetch_sub(1, Ordering::Relaxed);
+            Ok::<(), Error>(())
+        })
         .buffer_unordered(in_flight(reader, budget, reading.number())?)
         .try_for_each(|()| async { Ok(()) });
     // Requests all chunks in flight before anything else is done, so that the store can join nearby ranges. The runtime
@@ -178,9 +183,10 @@ async fn fetch_once(
     }
     drop(sels);
     // The decoded size stands for the encoded one, which is not known yet.
-    let _held = budget.take(size).await?;
+    let mut held = budget.take(size).await?;
     let ask = GetOptions::at_most(longest(&chain));
     let Some(Object { bytes, .. }) = array.store.get_opts(key, ask).await? else { return Ok(false) };
+    Budget::keep(&mut held, bytes.len());
     compute(reader, move |reader| {
         let job = reader.plan.job(i);
         let (sels, strides) = permuted(&chain, &job.sels, &reader.plan.strides);

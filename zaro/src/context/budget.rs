@@ -35,4 +35,10 @@ impl Budget {
         let taken = Arc::clone(&self.permits).acquire_many_owned(permits).await;
         taken.map_err(|_| Error::io("the memory budget is closed"))
     }
+
+    /// Gives back what `held` is more than `bytes`.
+    pub(crate) fn keep(held: &mut OwnedSemaphorePermit, bytes: usize) {
+        let excess = held.num_permits().saturating_sub(bytes.div_ceil(1 << 10).max(1));
+        drop(held.split(excess));
+    }
 }

@@ -239,7 +239,7 @@ impl Context {
         let mut far = shares.far.lock().unwrap_or_else(PoisonError::into_inner);
         *far = if begins { far.saturating_add(1) } else { far.saturating_sub(1) };
         match (begins, *far) {
-            (true, 1) => shares.chunks.resize(self.memory.bytes / 8 * 5),
+            (true, 1) => shares.chunks.resize(self.memory.bytes / 8 * 4),
             (false, 0) => shares.chunks.resize(self.memory.bytes / 8 * 7),
             _ => {}
         }
@@ -346,7 +346,7 @@ impl Shares {
         Self {
             chunks: Cache::new(bytes / 8 * 7),
             answers: Cache::new(bytes / 8),
-            budget: Budget::new(bytes / 4),
+            budget: Budget::new(bytes / 8 * 3),
             far: Mutex::default(),
         }
     }
