@@ -66,7 +66,9 @@ impl Target {
         let chunk = edge.parse().expect("the edge of a chunk");
         match kind {
             "raw" | "zstd" => Self { shard: None, chunk, zstd: kind == "zstd" },
-            shard => Self { shard: shard.strip_prefix("shard").and_then(|n| n.parse().ok()), chunk, zstd: true },
+            shard => {
+                Self { shard: shard.strip_prefix("shard").and_then(|n| n.parse().ok()), chunk, zstd: true }
+            }
         }
     }
 

@@ -27,8 +27,6 @@ if ! command -v cargo-fuzz >/dev/null; then
   echo "installing cargo-fuzz"
   cargo install --quiet --locked cargo-fuzz --target-dir "$out/install" || exit 1
 fi
-# The versions that everything else is built with.
-[[ -e fuzz/Cargo.lock ]] || cp Cargo.lock fuzz/Cargo.lock
 export RUSTC_BOOTSTRAP=1
 echo "building (sanitizer: $sanitizer)"
 cargo fuzz build --fuzz-dir fuzz --sanitizer "$sanitizer" --target-dir "$out/$sanitizer" || exit 1

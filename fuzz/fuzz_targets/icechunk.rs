@@ -30,7 +30,8 @@ fn files() -> &'static BTreeMap<String, Vec<u8>> {
         for entry in keys {
             let mut bytes = block_on(zip.get(&entry.key, None)).expect("ours").expect("there").to_vec();
             if !entry.key.starts_with("chunks/") {
-                let request = CodecRequest { name: "zstd", config: &[], strict: false, data_type: &DataType::UINT8 };
+                let request =
+                    CodecRequest { name: "zstd", config: &[], strict: false, data_type: &DataType::UINT8 };
                 let Ok(Codec::Bytes(zstd)) = build(&request) else { unreachable!("a codec of ours") };
                 let plain = zstd.decode(&bytes[HEADER..], OutputSize::AtMost(1 << 20)).expect("ours");
                 bytes.truncate(HEADER);

@@ -1,7 +1,7 @@
 //! Every codec of the registry, with configurations and types that take it down different paths.
 
 use zaro::Result;
-use zaro::codec::{Buffer, Codec, CodecRequest, Repr, OutputSize};
+use zaro::codec::{Buffer, Codec, CodecRequest, OutputSize, Repr};
 use zaro::internal::codec::build;
 use zaro::internal::meta::{typestr, v3};
 use zaro::meta::{DataType, Fill, Findings, Json, Mode};

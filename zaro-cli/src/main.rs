@@ -1,6 +1,6 @@
 //! The `zaro` command: open any Zarr, wherever it lives; look at it, read it, write it, check it.
 //!
-//! One file per command (`info`, `list`, `meta`, `read`, `validate`, `stat`, `demo`, `completions`, `man`, and those
+//! One file per command (`info`, `list`, `meta`, `read`, `validate`, `stat`, `serve`, `demo`, `completions`, `man`, and those
 //! that write: `create`, `write`, `resize`, `attrs`, `consolidate`, `delete`), each with its options, help and
 //! examples; `args` has the options that all of them share. The work is done by the library, [`zaro`]; this crate has
 //! only what a terminal needs: options, text, colours and progress.
@@ -35,6 +35,7 @@ mod read;
 mod reference;
 mod resize;
 mod select;
+mod serve;
 mod shell;
 mod signal;
 mod stat;
@@ -106,6 +107,7 @@ enum Command {
     Checksum(checksum::Checksum),
     Manifest(Box<manifest::Manifest>),
     Image(image::Image),
+    Serve(Box<serve::Serve>),
     Demo(demo::Demo),
     Completions(completions::Completions),
     Man(man::Man),
@@ -227,7 +229,7 @@ fn run(cli: &Cli) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     cli.common.share_context(runtime.handle().clone());
     let done = runtime.block_on(async {
-        signal::listen();
+        signal::listen(!matches!(cli.command, Some(Command::Serve(_))));
         dispatch(cli).await
     });
     // A request that nobody waits for any more is no reason to stay.
@@ -255,6 +257,7 @@ async fn dispatch(cli: &Cli) -> Result<ExitCode> {
         (Some(Command::Checksum(c)), _) => c.run(common).await?,
         (Some(Command::Manifest(c)), _) => return c.run(common).await,
         (Some(Command::Image(c)), _) => return c.run(common).await,
+        (Some(Command::Serve(c)), _) => c.run(common).await?,
         (Some(Command::Demo(c)), _) => {
             for line in c.make().await? {
                 let shown: Vec<String> = line.iter().map(|w| shell::quoted(w)).collect();

@@ -86,11 +86,11 @@ mod system {
         }
     }
 
-    /// Waits for signals from now on.
-    pub(crate) fn listen() {
+    /// Waits for signals from now on; for a lost terminal only with `hangup`.
+    pub(crate) fn listen(hangup: bool) {
         for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
             // What a shell or `nohup` lets us ignore stays ignored.
-            if is_ignored(kind) {
+            if is_ignored(kind) || (kind == SignalKind::hangup() && !hangup) {
                 continue;
             }
             if let Ok(mut signal) = signal(kind) {
@@ -135,7 +135,7 @@ mod system {
     }
 
     /// Waits for signals from now on.
-    pub(crate) fn listen() {
+    pub(crate) fn listen(_hangup: bool) {
         tokio::spawn(async {
             let mut at = super::Heard::new(130);
             while tokio::signal::ctrl_c().await.is_ok() {

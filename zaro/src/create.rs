@@ -11,6 +11,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::array::Array;
+use crate::boxed;
 use crate::error::{Error, Result};
 use crate::hierarchy::{self, Existing, Room};
 use crate::journal::{Ground, Intent, Journal, Left, Work};
@@ -34,6 +35,7 @@ pub struct Creating {
 }
 
 /// Starts an array with this metadata, and creates the groups above it.
+#[boxed]
 pub async fn array(
     store: &SharedStore,
     path: &str,
@@ -52,11 +54,13 @@ pub async fn array(
 
 impl Creating {
     /// Fails if somebody else has taken over the place; to be called from time to time.
+    #[boxed]
     pub async fn check(&self) -> Result<()> {
         self.place.journal.beat().await
     }
 
     /// Makes the array visible if it is `filled`; otherwise removes it.
+    #[boxed]
     pub async fn finish(self, filled: Result<()>) -> Result<Array> {
         let Self { array, store, path, meta, existing, place } = self;
         New::array(&store, &path, meta.format, existing).finish(place, filled).await?;
@@ -66,12 +70,14 @@ impl Creating {
 }
 
 /// Finishes a killed [`array()`], if its array is there. Fails if one is still running.
+#[boxed]
 pub async fn finish_array(store: &SharedStore, path: &str) -> Result<()> {
     // The version does not matter here.
     New::array(store, &normal(path)?, Format::V3, Existing::Refuse).finish_left().await
 }
 
 /// The version of a new node at the normalised path `path`: as requested, else that of its parent group, else 3.
+#[boxed]
 pub async fn format_for(store: &SharedStore, path: &str, asked: Option<Format>) -> Result<Format> {
     if let Some(format) = asked {
         return Ok(format);

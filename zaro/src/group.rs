@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use crate::array::Array;
+use crate::boxed;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::meta::path::{join, name_fault, normal, shown};
@@ -118,6 +119,7 @@ impl Zarr {
     /// Opens the hierarchy in `store`.
     ///
     /// A root without metadata is not an error yet: nodes may still be found below it by path.
+    #[boxed]
     pub async fn from_store(store: SharedStore, options: OpenOptions) -> Result<Self> {
         let mut zarr = Self {
             store,
@@ -202,6 +204,7 @@ impl Zarr {
     }
 
     /// The same, read again: for a Zarr that was opened without consolidated metadata.
+    #[boxed]
     pub async fn zmetadata_findings(&self) -> Result<Vec<Finding>> {
         Ok(self.zmetadata().await?.1)
     }
@@ -246,6 +249,7 @@ impl Zarr {
     }
 
     /// The node at `path`.
+    #[boxed]
     pub async fn node(&self, path: &str) -> Result<Node> {
         let path = self.key_of(path)?;
         match self.find(&path).await? {
@@ -255,6 +259,7 @@ impl Zarr {
     }
 
     /// Opens the array at `path`. If it is a group, the error lists its arrays.
+    #[boxed]
     pub async fn array(&self, path: &str) -> Result<Array> {
         let node = self.node(path).await?;
         match node.meta {
@@ -280,6 +285,7 @@ impl Zarr {
 
     /// Whether there are V2 documents beside the `zarr.json` at `path`, where a node of `format` was found. Not checked
     /// in remote stores: it would cost two requests per node.
+    #[boxed]
     pub async fn has_both_versions(&self, path: &str, format: Format) -> Result<bool> {
         if format == Format::V2 || self.options.format.is_some() || self.store.is_remote() {
             return Ok(false);
@@ -293,6 +299,7 @@ impl Zarr {
     ///
     /// A damaged node does not hide the others: it is left out, and returned by [`Zarr::take_damaged`]. In strict mode
     /// it is an error.
+    #[boxed]
     pub async fn children(&self, path: &str) -> Result<Vec<Node>> {
         let path = self.key_of(path)?;
         if let Some(known) = &self.consolidated {
@@ -377,6 +384,7 @@ impl Zarr {
     }
 
     /// The node at `path` and everything below it, sorted by path. Chunk keys are never walked.
+    #[boxed]
     pub async fn walk(&self, path: &str) -> Result<Vec<Node>> {
         let path = self.key_of(path)?;
         let top = self.node(&path).await?;
@@ -407,6 +415,7 @@ impl Zarr {
     }
 
     /// The node at the normalised path `path`, read from its own documents regardless of consolidated metadata.
+    #[boxed]
     pub async fn direct_node(&self, path: &str) -> Result<Option<Node>> {
         if self.options.format != Some(Format::V2)
             && let Some(node) = self.fetch_v3(path).await?

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use futures::TryStreamExt as _;
 
 use crate::array::Array;
+use crate::boxed;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::{Node, OpenOptions, Zarr, unfinished};
@@ -58,6 +59,7 @@ pub(crate) async fn open(store: &SharedStore) -> Result<Zarr> {
 }
 
 /// The node at `path`, from its own documents; `None` if it does not exist.
+#[boxed]
 pub async fn find(store: &SharedStore, path: &str) -> Result<Option<Node>> {
     open(store).await?.direct_node(&normal(path)?).await
 }
@@ -72,6 +74,7 @@ pub(crate) async fn need(store: &SharedStore, path: &str) -> Result<Node> {
 
 /// Creates a group and its parents. An existing group stays as it is, unless `attributes` are given and it is to be
 /// replaced.
+#[boxed]
 pub async fn create_group(
     store: &SharedStore,
     path: &str,
@@ -90,6 +93,7 @@ pub async fn create_group(
 }
 
 /// Creates an array without chunks, and its parent groups.
+#[boxed]
 pub async fn create_array(
     store: &SharedStore,
     path: &str,
@@ -100,6 +104,7 @@ pub async fn create_array(
 }
 
 /// Creates an array with this metadata, without chunks, and its parent groups.
+#[boxed]
 pub async fn create_from(
     store: &SharedStore,
     path: &str,
@@ -153,6 +158,7 @@ pub(crate) async fn put_documents(
 }
 
 /// Opens the array at `path` from its own documents, with the memory of `context` for its caches.
+#[boxed]
 pub async fn open_array(store: &SharedStore, path: &str, context: &Context) -> Result<Array> {
     let mut options = OpenOptions { use_consolidated: false, ..OpenOptions::default() };
     options.store.context = context.clone();
@@ -329,6 +335,7 @@ async fn change(
 }
 
 /// Changes a node's attributes. Everything else in its document stays.
+#[boxed]
 pub async fn edit_attributes(store: &SharedStore, path: &str, how: &edit::AttributesEdit) -> Result<()> {
     let path = normal(path)?;
     change_document(store, &path, |format, old| edit::attributes(format, old, how)).await
@@ -405,6 +412,7 @@ async fn change_document(
 
 /// Fails if there is a running or unfinished operation of another process on `path` or its parents: a change would be
 /// lost, or interfere. Operations of this process do not count.
+#[boxed]
 pub async fn check_settled(store: &SharedStore, path: &str) -> Result<()> {
     journal::check_settled_above(store, &normal(path)?).await
 }

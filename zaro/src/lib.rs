@@ -122,7 +122,8 @@
         feature = "image",
         feature = "manifest",
         feature = "parquet",
-        feature = "references"
+        feature = "references",
+        feature = "testing"
     )),
     allow(dead_code, unused_imports, unused_macros, unreachable_pub)
 )]
@@ -131,6 +132,10 @@
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 mod readme {}
+
+/// Makes an `async fn` a plain function that returns a boxed future. The code of a future is compiled where it is first
+/// polled: without this, in every program, test and example anew instead of here, once.
+pub(crate) use async_recursion::async_recursion as boxed;
 
 pub mod array;
 pub mod blocking;

@@ -11,6 +11,7 @@ use rayon::prelude::*;
 
 use crate::array::windows::{ArrayView, Cutting};
 use crate::array::{Array, Order, ReadOptions, Slab};
+use crate::boxed;
 use crate::cf::{Cf, Lost, Related};
 use crate::error::{ErrorKind, Result};
 use crate::format::value::{self, Style};
@@ -120,6 +121,7 @@ impl Stat {
 }
 
 /// Computes the statistics of all of `array`, within the memory budget that `zarr` was opened with.
+#[boxed]
 pub async fn stat(zarr: &Zarr, array: &Array, options: &StatOptions) -> Result<Stat> {
     let _operation = Operation::begin("stat", array.store());
     let meta = array.meta();

@@ -6,7 +6,9 @@ use zaro::copy::{CopyOptions, Sizes};
 use zaro::hierarchy::{Existing, create_array};
 use zaro::meta::{DataType, Format, NewArray, parse_codecs};
 use zaro::store::{LocalStore, SharedStore};
-use zaro::{Array, Context, OpenOptions, Order, ReadOptions, Selection, Slab, Values, WriteOptions, Zarr, blocking};
+use zaro::{
+    Array, Context, OpenOptions, Order, ReadOptions, Selection, Slab, Values, WriteOptions, Zarr, blocking,
+};
 
 #[path = "../../common.rs"]
 mod common;
@@ -20,7 +22,9 @@ fn main() -> zaro::Result<()> {
         [_, "copy", from, to] => return copy(from, to),
         [_, workload, path] => (workload.to_owned(), path.to_owned()),
         _ => {
-            eprintln!("usage: zaro-bench read|win|twice|plane0|plane1|plane2|series|open PATH, or zaro-bench write|copy FROM TO");
+            eprintln!(
+                "usage: zaro-bench read|win|twice|plane0|plane1|plane2|series|open PATH, or zaro-bench write|copy FROM TO"
+            );
             std::process::exit(2);
         }
     };
@@ -71,7 +75,14 @@ fn main() -> zaro::Result<()> {
             let mut check = 0u64;
             for node in nodes {
                 if let zaro::meta::NodeMeta::Array(meta) = node.meta {
-                    let array = Array::new(zarr.store().clone(), &node.path, meta, Default::default(), Vec::new(), &Context::shared().with_memory(1 << 20))?;
+                    let array = Array::new(
+                        zarr.store().clone(),
+                        &node.path,
+                        meta,
+                        Default::default(),
+                        Vec::new(),
+                        &Context::shared().with_memory(1 << 20),
+                    )?;
                     check += array.shape().iter().sum::<u64>();
                 }
             }
@@ -105,7 +116,12 @@ fn write(from: &str, to: &str) -> zaro::Result<()> {
     let clock = Clock::start();
     let store: SharedStore = Arc::new(LocalStore::new(to));
     let rank = shape.len();
-    let new = NewArray::default().with_shape(shape).with_data_type(DataType::UInt(16)).with_chunks(Some(vec![target.chunk; rank])).with_shards(target.shard.map(|n| vec![n; rank])).with_codecs(Some(parse_codecs(&codecs(target))?));
+    let new = NewArray::default()
+        .with_shape(shape)
+        .with_data_type(DataType::UInt(16))
+        .with_chunks(Some(vec![target.chunk; rank]))
+        .with_shards(target.shard.map(|n| vec![n; rank]))
+        .with_codecs(Some(parse_codecs(&codecs(target))?));
     let array = blocking::block_on(create_array(&store, "", &new, Existing::Refuse))?;
     array.write_slab_blocking(&Selection::all(), Values::new(values, Order::C), &WriteOptions::default())?;
     report(clock.stop(), 0);
@@ -116,9 +132,15 @@ fn write(from: &str, to: &str) -> zaro::Result<()> {
 fn copy(from: &str, to: &str) -> zaro::Result<()> {
     let target = Target::of(to);
     let clock = Clock::start();
-    let source = blocking::block_on(Zarr::from_store(Arc::new(LocalStore::new(from)), OpenOptions::default()))?;
+    let source =
+        blocking::block_on(Zarr::from_store(Arc::new(LocalStore::new(from)), OpenOptions::default()))?;
     let store: SharedStore = Arc::new(LocalStore::new(to));
-    let options = CopyOptions::default().with_format(Some(Format::V3)).with_chunks(Some(Sizes::List(vec![target.chunk; 3]))).with_shards(Some(target.shard.map(|n| Sizes::List(vec![n; 3])))).with_codecs(Some(parse_codecs(&codecs(target))?)).with_context(memory().map_or_else(Context::shared, |bytes| Context::shared().with_memory(bytes)));
+    let options = CopyOptions::default()
+        .with_format(Some(Format::V3))
+        .with_chunks(Some(Sizes::List(vec![target.chunk; 3])))
+        .with_shards(Some(target.shard.map(|n| Sizes::List(vec![n; 3]))))
+        .with_codecs(Some(parse_codecs(&codecs(target))?))
+        .with_context(memory().map_or_else(Context::shared, |bytes| Context::shared().with_memory(bytes)));
     blocking::block_on(zaro::copy::copy(&source, from, "", &store, "", &options))?;
     report(clock.stop(), 0);
     Ok(())
@@ -163,6 +185,11 @@ fn planes(array: &Array, axis: usize, options: &ReadOptions) -> zaro::Result<u64
 fn sum(slab: &Slab) -> u64 {
     match slab.data_type.size() {
         2 => slab.bytes.as_chunks::<2>().0.iter().map(|b| u64::from(u16::from_le_bytes(*b))).sum(),
-        _ => slab.bytes.as_chunks::<4>().0.iter().fold(0u64, |a, b| a.wrapping_add(u64::from(u32::from_le_bytes(*b)))),
+        _ => slab
+            .bytes
+            .as_chunks::<4>()
+            .0
+            .iter()
+            .fold(0u64, |a, b| a.wrapping_add(u64::from(u32::from_le_bytes(*b)))),
     }
 }

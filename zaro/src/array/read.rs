@@ -12,6 +12,7 @@ use super::select::{Sel, Selection};
 use super::slab::Slab;
 use super::utf32::invalid_utf32;
 use super::{Array, ArrayInner, Missing, ReadOptions};
+use crate::boxed;
 use crate::codec::chain::{Chain, Decoded, Scratch};
 use crate::codec::{Buffer, split_view, view};
 use crate::context::Key;
@@ -26,6 +27,7 @@ const SAMPLE: u64 = 100;
 
 impl Array {
     /// Reads `selection`.
+    #[boxed]
     pub async fn read_slab(&self, selection: &Selection, options: &ReadOptions) -> Result<Slab> {
         let read = async {
             let reader = Reader::new(self, selection, options, Output::zeroed)?;
@@ -85,6 +87,7 @@ impl Array {
     }
 
     /// Estimates the size of an element in memory: variable-length elements are sampled at three places.
+    #[boxed]
     pub async fn item_bytes(&self) -> Result<usize> {
         let meta = &self.inner.meta;
         let fixed = meta.data_type.size();

@@ -9,6 +9,7 @@
 use std::sync::atomic::Ordering;
 
 use super::Array;
+use crate::boxed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::meta::path::{ancestors, join};
 use crate::meta::{Format, Json};
@@ -25,6 +26,7 @@ pub struct Steady {
 
 impl Array {
     /// Records the state of the array's document; see [`Steady::check`].
+    #[boxed]
     pub async fn steady(&self) -> Result<Steady> {
         let name = if self.meta().format == Format::V3 { "zarr.json" } else { ".zarray" };
         let key = join(self.path(), name);
@@ -42,6 +44,7 @@ impl Array {
 impl Steady {
     /// Fails if the array was deleted, replaced, shrunk or converted since. In remote stores only a deletion is
     /// detected, and only if chunks were missing.
+    #[boxed]
     pub async fn check(&self) -> Result<()> {
         let store = self.array.store();
         let Some(state) = &self.state else { return self.check_far().await };

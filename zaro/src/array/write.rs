@@ -25,6 +25,7 @@ use super::runs::permuted;
 use super::select::{Sel, Selection};
 use super::slab::{Order, Slab};
 use super::{Array, ArrayInner};
+use crate::boxed;
 use crate::codec::chain::Chain;
 use crate::context::PerProcess;
 use crate::error::{Error, ErrorKind, Result};
@@ -91,6 +92,7 @@ impl Array {
     ///
     /// A concurrent replacement or conversion of the array sees that it is being written to, and a write fails if one
     /// took place. For many small writes, hold the guard returned by [`Array::writing`].
+    #[boxed]
     pub async fn write_slab(
         &self,
         selection: &Selection,

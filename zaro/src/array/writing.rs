@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use futures::TryStreamExt as _;
 
 use super::{Array, ArrayInner, WriteOptions};
+use crate::boxed;
 use crate::context::runtime;
 use crate::error::{Error, ErrorKind, Result};
 use crate::journal::{self, Turn};
@@ -79,6 +80,7 @@ impl Array {
     /// # Errors
     /// `Conflict` if an operation on the whole array or its parents is in progress, or if the array is no longer as it
     /// was opened.
+    #[boxed]
     pub async fn writing(&self) -> Result<Arc<Writing>> {
         let Some(writers) = &self.inner.writers else {
             return Writing::begin(&self.inner, Turn::alone()).await.map(Arc::new);
@@ -166,6 +168,7 @@ impl Writing {
     }
 
     /// Fails if elements written since may be lost.
+    #[boxed]
     pub async fn check(&self) -> Result<()> {
         let lost = |e: Error| e.within("started while elements were written, which may be lost");
         journal::check_settled_above(&self.store, &self.path).await.map_err(lost)?;

@@ -3,6 +3,7 @@
 use super::{Cf, Lost, Related};
 use crate::array::windows::{ArrayView, Cutting};
 use crate::array::{Array, Order, ReadOptions, Slab, invalid_utf32};
+use crate::boxed;
 use crate::error::Result;
 use crate::format::Layout;
 use crate::meta::DataType;
@@ -97,6 +98,7 @@ impl Reading {
     }
 
     /// Reads and decodes a window, or any other part of the view. Counts in `lost` what cannot be decoded.
+    #[boxed]
     pub async fn read(&self, view: &ArrayView, options: &ReadOptions, lost: &mut Lost) -> Result<Slab> {
         let slab = self.read_packed(view, options, lost).await?;
         self.apply(slab, lost)

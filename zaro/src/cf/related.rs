@@ -3,6 +3,7 @@
 
 use super::split_since;
 use crate::array::Array;
+use crate::boxed;
 use crate::error::Result;
 use crate::group::Zarr;
 use crate::meta::json::Json;
@@ -20,6 +21,7 @@ pub struct Related {
 }
 
 /// Inspects the siblings of `array`, if it could be bounds or characters.
+#[boxed]
 pub async fn related(zarr: &Zarr, array: &Array) -> Result<Related> {
     let meta = array.meta();
     let (letters, bounds) = (could_be_letters(meta), could_be_bounds(meta));

@@ -25,6 +25,7 @@ use std::sync::Arc;
 
 use crate::array::windows::ArrayView;
 use crate::array::{Array, Index};
+use crate::boxed;
 use crate::error::{Error, Result};
 use crate::format::csv::Column;
 use crate::group::Zarr;
@@ -186,6 +187,7 @@ async fn coordinate(zarr: &Zarr, path: &str, name: &str) -> Result<Option<Array>
 ///
 /// # Errors
 /// `Usage` if a dimension or a value does not exist, or a coordinate cannot be looked up.
+#[boxed]
 pub async fn indexes(
     zarr: &Zarr,
     array: &Array,
@@ -203,6 +205,7 @@ pub async fn indexes(
 
 /// The coordinates of each element of the part `view` of `array`: a column per dimension with the values of its
 /// coordinate, or with positions if it has none. A dimension selected by a single value has the same value in all rows.
+#[boxed]
 pub async fn columns(zarr: &Zarr, array: &Array, view: &ArrayView) -> Result<Vec<Column>> {
     let (meta, kept) = (array.meta(), view.dimensions());
     let mut coordinates = Coordinates::new(zarr);

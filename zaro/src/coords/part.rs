@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Coordinates, LabelValues, several};
 use crate::array::Index;
+use crate::boxed;
 use crate::error::{Error, Result};
 use crate::group::{Node, Zarr};
 use crate::meta::path::join;
@@ -56,6 +57,7 @@ impl DatasetPart {
     ///
     /// # Errors
     /// `Usage` if no array has a given dimension or value, `NotFound` if a variable does not exist.
+    #[boxed]
     pub async fn of(zarr: &Zarr, top: &str, nodes: &[Node], query: &Query) -> Result<Self> {
         let Query { variables, by_index, labels } = query;
         let arrays: BTreeMap<&str, &ArrayMeta> = nodes.iter().filter_map(array_of).collect();

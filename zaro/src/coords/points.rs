@@ -9,6 +9,7 @@ use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use super::{Coordinates, Lookup, text};
 use crate::array::windows::ArrayView;
 use crate::array::{Array, Index, Order, ReadOptions, Selection, Slab};
+use crate::boxed;
 use crate::error::{Error, Result};
 use crate::format::csv::Column;
 use crate::group::Zarr;
@@ -64,6 +65,7 @@ impl Points {
 
     /// The coordinates of each element: the values of its point, and those of the other dimensions of `array`, of which
     /// `rest` is selected.
+    #[boxed]
     pub async fn columns(&self, zarr: &Zarr, array: &Array, rest: &[Index]) -> Result<Vec<Column>> {
         let column = |(i, name): (usize, &String)| {
             let values: Vec<String> =
@@ -142,6 +144,7 @@ struct Located {
 /// Reads the elements of `array` at `points`. The first dimension of the result is that of the points, then come those
 /// that the points do not name. `rest` selects along these; it has one index per dimension of the array. Each chunk is
 /// read once.
+#[boxed]
 pub async fn read_points(
     zarr: &Zarr,
     array: &Array,

@@ -14,6 +14,7 @@ use super::single::Single;
 use super::target::CopyTarget;
 use super::{CopyOptions, CopyRun, is_image, kept, missing, recode, verbatim};
 use crate::array::Array;
+use crate::boxed;
 use crate::context::Context;
 use crate::error::{Error, Hint, Result};
 use crate::group::{Node, OpenOptions, Zarr};
@@ -38,6 +39,7 @@ const AT_ONCE: usize = 16;
 /// # Errors
 /// `Unsupported`, before anything is changed, if the chunks of an array would have to be re-encoded: then it has to be
 /// copied.
+#[boxed]
 pub async fn convert_in_place(store: &SharedStore, path: &str, to: Format) -> Result<usize> {
     convert_in_place_with(store, path, to, &CopyOptions::default()).await
 }
@@ -45,6 +47,7 @@ pub async fn convert_in_place(store: &SharedStore, path: &str, to: Format) -> Re
 /// As [`convert_in_place`]. Of the options, only `verify` and those related to it are used: before the old documents
 /// are deleted, every array is read with the old and the new ones; if anything differs or cannot be read, the
 /// conversion is undone.
+#[boxed]
 pub async fn convert_in_place_with(
     store: &SharedStore,
     path: &str,

@@ -27,6 +27,7 @@ use std::sync::Arc;
 use futures::future::try_join_all;
 
 use crate::array::{Array, Selection};
+use crate::boxed;
 use crate::context::Context;
 use crate::coords::Query;
 use crate::error::{Error, Result};
@@ -273,6 +274,7 @@ impl CopyStep {
 ///
 /// `name` is the address of the source, for the journal, without user, password and query. An unfinished copy is
 /// resumed only if address, data and options are the same.
+#[boxed]
 pub async fn copy(
     source: &Zarr,
     name: &str,

@@ -1,6 +1,7 @@
 //! Notes about a copy or a conversion.
 
 use super::is_image;
+use crate::boxed;
 use crate::error::{Hint, Result};
 use crate::group::{Node, Zarr};
 use crate::meta::convert::missing;
@@ -26,6 +27,7 @@ impl From<String> for Note {
 ///
 /// # Errors
 /// Those of reading the documents.
+#[boxed]
 pub async fn conversion_notes(zarr: &Zarr, path: &str, to: Format) -> Result<Vec<Note>> {
     Ok(zarr.walk(&normal(path)?).await?.iter().filter_map(|node| conversion_note(node, to)).collect())
 }

@@ -12,6 +12,7 @@ use futures::TryStreamExt;
 
 use super::Existing;
 use super::delete::{PROBE, prove};
+use crate::boxed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::meta::path::{join, shown};
 use crate::store::{Condition, Listing, Relation, SharedStore, Site, StoreExt as _};
@@ -21,6 +22,7 @@ const NODES: [&str; 3] = ["zarr.json", ".zgroup", ".zarray"];
 
 /// Fails if `from` of `source` and the new `to` of `store` are the same or nested places. `nodes` are the paths of what
 /// is read below `from`.
+#[boxed]
 pub async fn check_apart(
     source: &SharedStore,
     from: &str,
@@ -56,6 +58,7 @@ pub async fn check_apart(
 }
 
 /// Fails if a source file is inside the new `to` of `store`.
+#[boxed]
 pub async fn check_files_apart(files: &[std::path::PathBuf], store: &SharedStore, to: &str) -> Result<()> {
     let Some(own) = store.sites(to).try_next().await? else { return Ok(()) };
     for file in files {

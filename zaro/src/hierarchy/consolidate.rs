@@ -6,6 +6,7 @@
 //! or its creator finds the consolidated metadata and adds it.
 
 use super::{ATTEMPTS, V2_DOCUMENTS, change, check_settled, need, open, text};
+use crate::boxed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::Node;
 use crate::meta::path::{ancestors, join, normal, shown};
@@ -14,6 +15,7 @@ use crate::meta::{Format, Json, NodeMeta, consolidate as documents};
 use crate::store::{Condition, SharedStore, StoreExt as _};
 
 /// Writes consolidated metadata into the group at `path`: the documents of all nodes below it.
+#[boxed]
 pub async fn consolidate(store: &SharedStore, path: &str) -> Result<usize> {
     let path = normal(path)?;
     let placed = |e: Error| e.with_node(shown(&path)).with_store(store);
@@ -102,6 +104,7 @@ async fn nodes(store: &SharedStore, path: &str, format: Format) -> Result<Vec<(S
 
 /// Removes consolidated metadata from the group at `path`, and returns whether there was any. The nodes' own documents
 /// stay.
+#[boxed]
 pub async fn unconsolidate(store: &SharedStore, path: &str) -> Result<bool> {
     let path = normal(path)?;
     let node = need(store, &path).await?;

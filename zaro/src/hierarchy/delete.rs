@@ -11,6 +11,7 @@ use futures::TryStreamExt;
 
 use super::consolidate::forget;
 use super::{Existing, V2_DOCUMENTS, article, consolidate_above, find, renew};
+use crate::boxed;
 use crate::error::{Error, Hint, Result};
 use crate::journal;
 use crate::meta::path::{ancestors, join, normal, shown};
@@ -37,6 +38,7 @@ pub(super) const PROBE: &str = "zaro-probe-";
 ///
 /// # Errors
 /// `Usage`, before anything is changed, if there are other files.
+#[boxed]
 pub async fn delete(store: &SharedStore, path: &str) -> Result<()> {
     // Operations on the groups above have to end first. A half-deleted group does not matter.
     for above in ancestors(&normal(path)?) {
@@ -172,6 +174,7 @@ fn has_leftovers(there: &Listing) -> bool {
 }
 
 /// Whether the node at `path` has an unfinished deletion.
+#[boxed]
 pub async fn is_half_deleted(store: &SharedStore, path: &str) -> Result<bool> {
     store.exists(&join(&normal(path)?, DELETING)).await
 }

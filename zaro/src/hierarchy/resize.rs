@@ -24,6 +24,7 @@ use futures::{FutureExt as _, StreamExt, TryStreamExt};
 
 use super::{ATTEMPTS, check_settled, need, renew, text};
 use crate::array::{Array, Guard, ReadOptions, Selection, Slab};
+use crate::boxed;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::journal::Turn;
@@ -46,6 +47,7 @@ const AT_ONCE: usize = 16;
 ///
 /// Removed elements do not come back when it grows again. Resizing to the current shape clears what an unfinished
 /// resize left. Only existing chunks are visited.
+#[boxed]
 pub async fn resize(store: &SharedStore, path: &str, shape: &[u64]) -> Result<Array> {
     Ok(resize_by(store, path, |_| Ok(shape.to_vec())).await?.0)
 }
@@ -124,6 +126,7 @@ async fn clear_outside(document: &ArrayDocument, old: Array, new: &Array) -> Res
 
 /// Grows an array by `count` positions along dimension `axis`, and returns the first new one. No two callers get the
 /// same. They read as fill value. To add positions with elements, [`append`] them.
+#[boxed]
 pub async fn extend(store: &SharedStore, path: &str, axis: usize, count: u64) -> Result<(Array, u64)> {
     let (new, old) = resize_by(store, path, |old| grown(old, axis, count)).await?;
     Ok((new, old.get(axis).copied().unwrap_or(0)))
@@ -131,6 +134,7 @@ pub async fn extend(store: &SharedStore, path: &str, axis: usize, count: u64) ->
 
 /// A description of the process that is changing the shape of the array at `path`, which [`resize`], [`resize_by`],
 /// [`extend`] and [`append`] wait for; `None` if there is none.
+#[boxed]
 pub async fn waits_for(store: &SharedStore, path: &str) -> Result<Option<String>> {
     Turn::of_others(store, &normal(path)?).await
 }
@@ -161,6 +165,7 @@ pub struct Appending {
 /// happened.
 ///
 /// `alone` assumes a single writer: for stores without conditional puts.
+#[boxed]
 pub async fn append(
     store: &SharedStore,
     path: &str,
@@ -217,6 +222,7 @@ fn changed_meanwhile() -> Error {
 
 impl Appending {
     /// Clears what was written, as far as possible: for writers that could not finish.
+    #[boxed]
     pub async fn give_up(self) -> Result<()> {
         self.turn.check().await?;
         let document = ArrayDocument { limit: self.before.clone(), ..self.document.clone() };
@@ -225,6 +231,7 @@ impl Appending {
     }
 
     /// Makes the written elements visible, all at once.
+    #[boxed]
     pub async fn publish(self) -> Result<Appended> {
         let Self { array, before, document, turn, .. } = self;
         turn.check().await?;
@@ -260,6 +267,7 @@ pub struct Appended {
 
 impl Appended {
     /// Leaves the record as a killed process would, if the result could not be reported.
+    #[boxed]
     pub async fn leave(mut self) {
         if let Some(turn) = self.turn.take() {
             turn.leave().await;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::array::{Array, Index, Order, ReadOptions, Selection, Values, WriteOptions};
+use crate::boxed;
 use crate::context::Context;
 use crate::copy::Blocks;
 use crate::create::{New, NodeList};
@@ -86,6 +87,7 @@ impl Added {
 }
 
 /// Adds labels called `name` to the image at `path`.
+#[boxed]
 pub async fn add(
     store: &SharedStore,
     path: &str,
@@ -111,6 +113,7 @@ pub async fn add(
 }
 
 /// Removes the labels or the mask at `path` from the list of labels after a deletion. Returns whether it was listed.
+#[boxed]
 pub async fn unlist(store: &SharedStore, path: &str) -> Result<bool> {
     let path = normal(path)?;
     let mut was = false;

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use bytes::BytesMut;
 
 use crate::array::{Array, Order, Selection, Values, WriteOptions};
+use crate::boxed;
 use crate::context::Context;
 use crate::copy;
 use crate::create::New;
@@ -112,6 +113,7 @@ impl Converted {
 
 /// Converts sources to OME-Zarr at `path`: one source becomes an image, several a `bioformats2raw.layout` with the
 /// images 0, 1, 2 and so on.
+#[boxed]
 pub async fn convert(
     sources: &[Arc<ImageSource>],
     store: &SharedStore,

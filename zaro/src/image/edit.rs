@@ -4,6 +4,7 @@
 //! [`apply`] edits the attributes of a group as JSON; [`edit`] does so in a store, with a conditional put that fails if
 //! they changed concurrently.
 
+use crate::boxed;
 use crate::error::{Error, Hint, Result, not_found, unsupported, usage};
 use crate::group::Zarr;
 use crate::hierarchy;
@@ -139,6 +140,7 @@ pub struct ImageArrays {
 
 impl ImageArrays {
     /// Reads them from the first level of the multiscale that is edited.
+    #[boxed]
     pub async fn of(zarr: &Zarr, image: &Image, multiscale: Option<&str>) -> Result<Self> {
         let multiscale = image.multiscale(multiscale)?;
         let first = multiscale
@@ -399,6 +401,7 @@ fn set_window(one: &mut Json, change: &ChannelWindow) -> Result<()> {
 }
 
 /// Edits the image at `path` of a store.
+#[boxed]
 pub async fn edit(store: &SharedStore, path: &str, edit: &Edit) -> Result<()> {
     let zarr = hierarchy::open(store).await?;
     let image = find::image_at(&zarr, path).await?;
@@ -431,6 +434,7 @@ pub async fn edit(store: &SharedStore, path: &str, edit: &Edit) -> Result<()> {
 }
 
 /// Sets colours of labels or of a mask of the image at `path`; those of other values are kept.
+#[boxed]
 pub async fn edit_colors(store: &SharedStore, path: &str, name: &str, colors: &[LabelColor]) -> Result<()> {
     let zarr = hierarchy::open(store).await?;
     let image = find::image_at(&zarr, path).await?;
@@ -480,6 +484,7 @@ async fn change(store: &SharedStore, path: &str, new: impl Fn(&Json) -> Result<J
 }
 
 /// Windows of all channels that cover most of their pixels, from the smallest level.
+#[boxed]
 pub async fn windows(
     store: &SharedStore,
     path: &str,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::array::Array;
+use crate::boxed;
 use crate::error::{Error, ErrorKind, Result, usage};
 use crate::group::{Node, Zarr};
 use crate::image::model::{self, Axis, Group, Labels, Level, Multiscale, Omero, Plate, Well};
@@ -97,16 +98,19 @@ impl Image {
     }
 
     /// The array of a level.
+    #[boxed]
     pub async fn array(&self, zarr: &Zarr, level: &Level) -> Result<Array> {
         zarr.array(&join(&self.path, level.path.trim_matches('/'))).await
     }
 
     /// The arrays of all levels of a multiscale, the largest first.
+    #[boxed]
     pub async fn arrays(&self, zarr: &Zarr, multiscale: &Multiscale) -> Result<Vec<Array>> {
         futures::future::try_join_all(multiscale.levels.iter().map(|level| self.array(zarr, level))).await
     }
 
     /// Its labels and masks: those listed in `labels` or `masks`, or, if there is no list, all that exist.
+    #[boxed]
     pub async fn labels(&self, zarr: &Zarr) -> Result<Vec<LabelImage>> {
         let mut all = Vec::new();
         for (folder, name) in self.label_names(zarr).await? {
@@ -227,6 +231,7 @@ pub(crate) async fn node_at(zarr: &Zarr, path: &str) -> Result<Option<Node>> {
 }
 
 /// Detects the OME-Zarr object at `path`.
+#[boxed]
 pub async fn find(zarr: &Zarr, path: &str) -> Result<Found> {
     let path = zarr.key_of(path)?;
     let node = zarr.node(&path).await?;
@@ -265,6 +270,7 @@ pub async fn find(zarr: &Zarr, path: &str) -> Result<Found> {
 }
 
 /// The image at `path`; an error if it is something else.
+#[boxed]
 pub async fn image_at(zarr: &Zarr, path: &str) -> Result<Image> {
     match find(zarr, path).await? {
         Found::Image(image) => Ok(*image),
@@ -284,6 +290,7 @@ fn not_one(what: &str, path: &str) -> Error {
 
 /// The paths of all images at `path` and below it, in document order: the fields of wells, the series of a layout.
 /// Labels are not included. A missing or broken well is listed itself.
+#[boxed]
 pub async fn images(zarr: &Zarr, path: &str) -> Result<Vec<String>> {
     match find(zarr, path).await? {
         Found::Image(image) => Ok(vec![image.path]),

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
+use crate::boxed;
 use crate::error::{Error, Hint, Result, invalid, usage};
 use crate::group::Zarr;
 use crate::image::version::{self, ImageVersion, Stated};
@@ -90,6 +91,7 @@ pub(crate) fn is_sharded(meta: &ArrayMeta) -> bool {
 ///
 /// # Errors
 /// `Unsupported` for versions before 0.5, which are Zarr v2; `NotPermitted` if `target` exists.
+#[boxed]
 pub async fn pack(zarr: &Zarr, path: &str, target: &Path, memory: usize) -> Result<Packed> {
     let path = zarr.key_of(path)?;
     let version = packable(zarr, &path).await?;
@@ -208,6 +210,7 @@ fn gone(store: impl std::fmt::Display, key: &str) -> Error {
 
 /// Unpacks an archive into a new directory `target`, verifying the checksum of each entry. The directory gets its name
 /// when it is complete.
+#[boxed]
 pub async fn unpack(archive: &ZipStore, target: &Path) -> Result<Unpacked> {
     if target.symlink_metadata().is_ok() {
         return Err(

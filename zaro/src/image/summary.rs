@@ -3,6 +3,7 @@
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 
 use crate::array::Array;
+use crate::boxed;
 use crate::error::{ErrorKind, Result};
 use crate::group::Zarr;
 use crate::image::document;
@@ -95,6 +96,7 @@ async fn label(zarr: &Zarr, image: &Image, folder: &str, name: &str) -> Result<L
 
 impl ImageSummary {
     /// Opens the arrays of an image and of its labels.
+    #[boxed]
     pub async fn of(zarr: &Zarr, image: Image) -> Result<Self> {
         let mut pyramids = Vec::with_capacity(image.multiscales.len());
         for multiscale in &image.multiscales {
@@ -161,6 +163,7 @@ impl ImageSummary {
 
 impl Overview {
     /// Opens the object at `path` and each of its images.
+    #[boxed]
     pub async fn of(zarr: &Zarr, path: &str) -> Result<Self> {
         let found = find::find(zarr, path).await?;
         if let Found::Image(image) = &found {

@@ -22,6 +22,7 @@ use super::local;
 use super::model::{Entry, Manifest};
 use super::place::PendingFile;
 use crate::blocking;
+use crate::boxed;
 use crate::error::{Error, ErrorKind, Result, invalid};
 use crate::hierarchy::{self, Existing};
 use crate::num::usize_of;
@@ -146,6 +147,7 @@ impl Default for FetchOptions {
 ///
 /// The folder may hold files of this version, such as from an earlier call. Others are an error, or with
 /// [`Existing::Replace`] replaced, and deleted if the version does not have them: all of them must belong to a Zarr.
+#[boxed]
 pub async fn fetch(
     m: &Manifest,
     source: &dyn FetchSource,

@@ -4,6 +4,7 @@ use super::digest::Digest;
 use super::model::Statistics;
 use super::parse::parse_head;
 use super::place;
+use crate::boxed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::{ByteRange, SharedStore, StoreExt as _, join};
 use crate::time::Time;
@@ -33,6 +34,7 @@ const HEAD: u64 = 8192;
 /// The versions of the Zarr `id` whose manifests are in `store`, newest first. The store may be the parent of the
 /// folder `zarr-manifest`, that folder itself, the same folder of the proof of concept, or the folder of the one Zarr.
 /// Files whose names are not checksums are ignored.
+#[boxed]
 pub async fn versions(store: &SharedStore, id: Option<&str>) -> Result<Vec<ListedVersion>> {
     let places = match id {
         Some(id) => {

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use super::address::{Address, StorePlace};
 use super::spot::StoreLocation;
 use super::{SourceOptions, find};
+use crate::boxed;
 use crate::error::{Error, Result};
 use crate::manifest::store::{ManifestMap, objects_beside};
 use crate::manifest::{Manifest, parse};
@@ -28,6 +29,7 @@ impl Targets for OneStore {
 }
 
 /// Reads the manifest at `uri`: a file, or an object of a store.
+#[boxed]
 pub async fn read_manifest(uri: &str, options: &StoreOptions) -> Result<Manifest> {
     let path = uri.strip_prefix("file://").unwrap_or(uri);
     if !path.contains("://") {

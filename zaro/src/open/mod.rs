@@ -36,6 +36,7 @@ pub use self::options::SourceOptions;
 use self::reference::ReferenceStore;
 use self::spot::StoreLocation;
 pub use self::top::{from_the_top, is_of_zarr};
+use crate::boxed;
 use crate::error::{Error, ErrorKind, Result, redacted};
 use crate::group::{OpenOptions, Zarr};
 use crate::store::StoreExt as _;
@@ -52,11 +53,13 @@ use crate::suggest;
 /// If [`open_store`] enters the only folder of an archive by itself, paths of nodes may begin with the folder's name:
 /// it is what people see when they list the archive. A remote folder that is not a Zarr is checked again: it may
 /// contain references in Parquet or an Icechunk repository, or be a document of references.
+#[boxed]
 pub async fn open(uri: &str, options: &OpenOptions) -> Result<Zarr> {
     open_with(uri, &SourceOptions::from(&options.store), options).await
 }
 
 /// The same, with `source` for reaching the store; of the store options in `options` only the context is used.
+#[boxed]
 pub async fn open_with(uri: &str, source: &SourceOptions, options: &OpenOptions) -> Result<Zarr> {
     let address = Address::parse(uri)?;
     let (found, reference) = locate(&address, source).await?;
@@ -152,7 +155,12 @@ fn check_exists(path: &Path) -> Result<()> {
 /// `Usage` for an invalid address; `Unsupported` for an unknown kind of store; `NotFound` for an archive that does not
 /// exist.
 pub async fn open_store(uri: &str, options: impl Into<SourceOptions>) -> Result<SharedStore> {
-    let (found, reference) = locate(&Address::parse(uri)?, &options.into()).await?;
+    open_source(uri, &options.into()).await
+}
+
+#[boxed]
+async fn open_source(uri: &str, options: &SourceOptions) -> Result<SharedStore> {
+    let (found, reference) = locate(&Address::parse(uri)?, options).await?;
     match reference {
         Some(store) => found.within(reference::shared(store).0),
         None => found.spot.rooted(),
@@ -160,6 +168,7 @@ pub async fn open_store(uri: &str, options: impl Into<SourceOptions>) -> Result<
 }
 
 /// Opens the archive at `uri`, with the entries as they are; `None` if it is something else, or inside an archive.
+#[boxed]
 pub async fn open_archive(uri: &str, options: &StoreOptions) -> Result<Option<ZipStore>> {
     let address = Address::parse(uri)?;
     let options = options.for_uri(&address.text)?;
@@ -192,7 +201,12 @@ pub async fn open_archive(uri: &str, options: &StoreOptions) -> Result<Option<Zi
 /// `NotFound` if it is not a reference store; otherwise as [`open_store`].
 #[cfg(feature = "references")]
 pub async fn open_references(uri: &str, options: impl Into<SourceOptions>) -> Result<ReferenceStore> {
-    let options = &options.into();
+    open_map(uri, &options.into()).await
+}
+
+#[cfg(feature = "references")]
+#[boxed]
+async fn open_map(uri: &str, options: &SourceOptions) -> Result<ReferenceStore> {
     let address = Address::parse(uri)?;
     let (found, reference) = locate(&address, options).await?;
     if let Some(store) = reference {
@@ -277,6 +291,7 @@ async fn find(address: &Address, options: &StoreOptions) -> Result<OpenedStore> 
 /// # Errors
 /// `Unsupported` for web servers and remote archives; `NotPermitted` for an archive that exists; otherwise as
 /// [`open_store`].
+#[boxed]
 pub async fn open_store_for_writing(uri: &str, options: &StoreOptions) -> Result<SharedStore> {
     tracing::debug!(target: "zaro::open", address = &*redacted(uri), "open for writing");
     let address = Address::parse(uri)?;
@@ -304,6 +319,7 @@ pub async fn open_store_for_writing(uri: &str, options: &StoreOptions) -> Result
 }
 
 /// Fails if a store is known to contain references or a repository: a new Zarr in it would hide them.
+#[boxed]
 pub async fn refuse_references(store: &SharedStore) -> Result<()> {
     // If detection fails, there is nothing that a Zarr would hide.
     match look::holds_references(store).await.unwrap_or(false) {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::stat::{Objects, PlaceStat};
 use super::{Remote, Target, Targets};
+use crate::boxed;
 use crate::error::{Error, ErrorKind, Result, invalid, unsupported, usage};
 use crate::store::percent_encode;
 
@@ -94,6 +95,7 @@ impl Addresses {
     }
 
     /// The address of `remote` in the new map.
+    #[boxed]
     pub async fn of(&mut self, remote: &Remote) -> Result<Arc<str>> {
         let same = |r: &Remote| r.url == remote.url && r.pin == remote.pin && r.near == remote.near;
         let (url, change) = match &self.memo {

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use crate::boxed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::{Node, Zarr};
 use crate::meta::{ArrayMeta, ChunkKeys, NodeMeta};
@@ -56,6 +57,7 @@ pub enum KeyRole {
 
 impl Arrays {
     /// The arrays of `zarr`, and the errors of those whose metadata cannot be read.
+    #[boxed]
     pub async fn of(zarr: &Zarr) -> Result<(Self, Vec<Error>)> {
         let nodes = match zarr.walk("").await {
             // No document at the root: there may be nodes below it all the same.

@@ -14,6 +14,7 @@ use super::json_write::JsonWriter;
 #[cfg(feature = "parquet")]
 use super::parquet::{self, ParquetWriter};
 use super::{Location, Map, ReferenceStore, Remote};
+use crate::boxed;
 use crate::error::{Error, Result, redacted};
 use crate::meta::Json;
 use crate::num::u64_of;
@@ -129,6 +130,7 @@ impl Rewritten {
 /// Writes the map of `source`, whose arrays are `arrays`, as Kerchunk's Parquet into the folder that `target` is rooted
 /// at, which should be empty. Documents that are not inline are fetched; `.zmetadata` is written last.
 #[cfg(feature = "parquet")]
+#[boxed]
 pub async fn to_parquet(
     source: &ReferenceStore,
     arrays: &Arrays,

@@ -12,6 +12,7 @@ use futures::stream::StreamExt;
 
 use super::arrays::{Arrays, KeyRole};
 use super::{Location, Map, Remote};
+use crate::boxed;
 use crate::error::{ErrorKind, Result, redacted};
 use crate::meta::Json;
 use crate::meta::path::shown;
@@ -139,6 +140,7 @@ pub struct PlaceStat {
 const NAMED: usize = 5;
 
 /// Counts what is in `map`, whose arrays are `arrays`.
+#[boxed]
 pub async fn stat(map: &dyn Map, arrays: &Arrays) -> Result<ReferenceStat> {
     let mut out = ReferenceStat {
         arrays: arrays

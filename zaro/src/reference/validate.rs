@@ -16,6 +16,7 @@ use super::addresses::is_relative;
 use super::arrays::{Arrays, ChunkGrid, KeyRole};
 use super::{Location, Map, Remote, Targets};
 use crate::array::{Array, Missing, ReadOptions, Selection};
+use crate::boxed;
 use crate::error::{Error, ErrorKind, Result, redacted};
 use crate::group::Zarr;
 use crate::meta::path::shown;
@@ -110,6 +111,7 @@ impl MapReport {
 }
 
 /// Checks `map`, which is the map of `zarr`.
+#[boxed]
 pub async fn validate(
     map: &dyn Map,
     targets: &dyn Targets,

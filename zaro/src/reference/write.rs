@@ -11,6 +11,7 @@ use super::convert::to_parquet;
 use super::convert::{RewriteOptions, Rewritten, to_json};
 use super::json_write::{Compression, JsonWriter};
 use super::{Map as _, ReferenceStore};
+use crate::boxed;
 use crate::error::{Error, ErrorKind, Result, usage};
 use crate::group::Zarr;
 use crate::meta::Json;
@@ -78,6 +79,7 @@ impl ReferenceWriting<'_> {
     }
 
     /// Fails if `key` of the store `name` exists, unless it is a reference document that may be replaced.
+    #[boxed]
     pub async fn check_document(&self, store: &SharedStore, key: &str, name: &str) -> Result<()> {
         self.check_free(store.exists(key).await?, name)?;
         let no_references = || usage!("{name} is not a reference document and was not replaced");
@@ -108,6 +110,7 @@ impl ReferenceWriting<'_> {
     }
 
     /// Writes the JSON document `name` of a store, at the address `uri`.
+    #[boxed]
     pub async fn json_object(&mut self, to: &SharedStore, name: &str, uri: &str) -> Result<Rewritten> {
         self.check_document(to, name, uri).await?;
         // A put is whole, so all of it has to be at hand.
@@ -120,6 +123,7 @@ impl ReferenceWriting<'_> {
     }
 
     /// Writes a local folder of Parquet.
+    #[boxed]
     pub async fn parquet_folder(&mut self, path: &Path) -> Result<Rewritten> {
         let local = |path: &Path| -> SharedStore { Arc::new(LocalStore::new(path)) };
         let fault = |e: std::io::Error| Error::from(e).within(path.display());
@@ -147,6 +151,7 @@ impl ReferenceWriting<'_> {
     }
 
     /// Writes Parquet objects to a store that holds nothing else; `name` is its name.
+    #[boxed]
     pub async fn parquet_objects(&mut self, to: &SharedStore, name: &str) -> Result<Rewritten> {
         if to.list("").await? != Listing::default() {
             self.check_free(true, name)?;

@@ -8,6 +8,7 @@ use bytes::{Bytes, BytesMut};
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 
 use super::{ByteRange, DirectObject, GetOptions, Object, ObjectMeta};
+use crate::boxed;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::num::{u64_of, usize_of};
@@ -58,6 +59,7 @@ impl ObjectStream {
     }
 
     /// Collects everything in memory. The options of the stream limit the size.
+    #[boxed]
     pub async fn collect(self) -> Result<Object> {
         let announced = self.range.map_or(0, |range| range.end.saturating_sub(range.start));
         Ok(Object { bytes: joined(self.body, announced).await?, meta: self.meta })

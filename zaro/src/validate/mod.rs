@@ -4,6 +4,7 @@
 mod data;
 mod stale;
 
+use crate::boxed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::{Node, Zarr};
 use crate::meta::path::{join, name_fault, shown};
@@ -82,6 +83,7 @@ fn unreadable(e: &Error, node: &str) -> Finding {
 }
 
 /// Validates the metadata of the node at `path` and of all nodes below it; from the root, also consolidated metadata.
+#[boxed]
 pub async fn validate(zarr: &Zarr, path: &str) -> Result<Report> {
     let mut faults = Vec::new();
     let mut nodes: Vec<String> = Vec::new();
@@ -113,6 +115,7 @@ pub async fn validate(zarr: &Zarr, path: &str) -> Result<Report> {
 
 /// Like [`validate`], and reads and decodes every chunk. Each one that fails is an error in the report, with its key.
 /// `task` can cancel it.
+#[boxed]
 pub async fn validate_data(zarr: &Zarr, path: &str, task: &Task) -> Result<Report> {
     let _operation = Operation::begin("validate", zarr.store());
     let mut report = task.unless_cancelled(validate(zarr, path)).await?;

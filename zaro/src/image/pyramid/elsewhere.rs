@@ -3,6 +3,7 @@
 
 use super::places::LevelPaths;
 use super::{Built, Downsampling, Factors, Frame, PyramidOptions, PyramidTask, attributes, follow};
+use crate::boxed;
 use crate::copy::{CopyOptions, Sizes, copy_within};
 use crate::create::{self, Empty, New};
 use crate::error::{ErrorKind, Result};
@@ -20,6 +21,7 @@ use crate::store::SharedStore;
 ///
 /// `name` is the address of the source, for the journal. An interrupted run is resumed only if address, data and
 /// options are the same.
+#[boxed]
 pub async fn build_at(
     source: &Zarr,
     name: &str,

@@ -1,6 +1,7 @@
 //! Resolves the look of an image: requested settings, its `omero`, and guesses for the rest.
 
 use crate::array::Array;
+use crate::boxed;
 use crate::error::{Result, usage};
 use crate::group::Zarr;
 use crate::image::find::Image;
@@ -229,6 +230,7 @@ async fn window(
 
 /// Windows that cover most of each channel: `start` and `end` exclude a few of the darkest and brightest pixels of the
 /// smallest level. `min` and `max` are not set.
+#[boxed]
 pub async fn windows(zarr: &Zarr, image: &Image, multiscale: Option<&str>) -> Result<Vec<ChannelWindow>> {
     let multiscale = image.multiscale(multiscale)?;
     let pyramid = LevelStack::open(zarr, &image.levels(multiscale), &multiscale.axes).await?;

@@ -30,6 +30,7 @@ pub use settings::{ChannelSetting, Depth, LabelChoice, Projection, Region, Setti
 use std::ops::Range;
 
 use crate::array::Array;
+use crate::boxed;
 use crate::error::{Error, Result, usage};
 use crate::group::Zarr;
 use crate::image::find::{Image, LabelImage};
@@ -54,6 +55,7 @@ pub struct Renderer {
 
 impl Renderer {
     /// Opens an image. Unspecified windows are guessed here, once, from the smallest level.
+    #[boxed]
     pub async fn open(zarr: &Zarr, image: &Image, settings: &Settings) -> Result<Self> {
         Self::open_as(zarr, image, settings, None).await
     }
@@ -119,6 +121,7 @@ impl Renderer {
     }
 
     /// Renders a view, and passes its rows to `out`, as many at a time as fit into half of the memory budget.
+    #[boxed]
     pub async fn draw_to(&self, view: &View, out: &mut dyn Rows) -> Result<()> {
         let drawing = self.begin(view)?;
         let (across, down) = (drawing.frame.x.count, drawing.frame.y.count);

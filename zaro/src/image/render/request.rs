@@ -5,6 +5,7 @@ use std::ops::Range;
 use futures::future::{BoxFuture, FutureExt as _};
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 
+use crate::boxed;
 use crate::error::{Error, ErrorKind, Result, usage};
 use crate::group::Zarr;
 use crate::image::find::{Found, Image, find, image_at};
@@ -61,6 +62,7 @@ pub struct Drawn {
 }
 
 /// Renders the object at `path`, and passes the rows to `out`, as many at a time as the memory budget allows.
+#[boxed]
 pub async fn render_to(zarr: &Zarr, path: &str, request: &Request, out: &mut dyn Rows) -> Result<Drawn> {
     let path = zarr.key_of(path)?;
     let found = match &request.image {

@@ -8,6 +8,7 @@ use super::plan::UpgradePlan;
 use super::run::UpgradeWork;
 use super::tree::{UpgradeTree, parent};
 use super::{UpgradeOptions, Upgraded, broken};
+use crate::boxed;
 use crate::copy::Single;
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::{OpenOptions, Zarr};
@@ -28,6 +29,7 @@ const DOCUMENTS: [&str; 5] = ["zarr.json", ".zarray", ".zgroup", ".zattrs", ".zm
 ///
 /// `name` is the address of the source, for the journal. An unfinished upgrade is resumed only if address, data and
 /// options are the same.
+#[boxed]
 pub async fn upgrade(
     source: &Zarr,
     name: &str,

@@ -10,6 +10,7 @@ use super::plan::{NodeOutcome, UpgradePlan};
 use super::run::UpgradeWork;
 use super::tree::{UpgradeNode, UpgradeTree};
 use super::{UpgradeOptions, Upgraded, broken};
+use crate::boxed;
 use crate::copy::Single;
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::{OpenOptions, Zarr};
@@ -28,6 +29,7 @@ const OPERATION: &str = "image upgrade --in-place";
 /// Upgrades the hierarchy at `path` to another version in place.
 ///
 /// Repeat a killed call to resume it.
+#[boxed]
 pub async fn upgrade_in_place(store: &SharedStore, path: &str, options: &UpgradeOptions) -> Result<Upgraded> {
     let _operation = Operation::begin("image upgrade", store);
     options.check()?;

@@ -2,6 +2,7 @@
 
 use super::Judged;
 use super::report::{FindingSink, ImageFinding, cut, quoted};
+use crate::boxed;
 use crate::error::{Hint, Result};
 use crate::image::ozx::is_sharded;
 use crate::image::version::{self, ImageVersion};
@@ -10,6 +11,7 @@ use crate::store::StoreExt as _;
 use crate::store::zip::{ArchiveEntry, ZipStore};
 
 /// Validates an archive as an `.ozx`, apart from its contents.
+#[boxed]
 pub async fn check(archive: &ZipStore) -> Result<Vec<ImageFinding>> {
     let mut sink = FindingSink::new("", Judged::new(ImageVersion::V05));
     let entries = archive.entries();

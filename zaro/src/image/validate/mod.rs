@@ -26,6 +26,7 @@ mod walk;
 
 use std::path::Path;
 
+use crate::boxed;
 use crate::error::{Error, Result};
 use crate::group::Zarr;
 use crate::image::version::{self, ImageVersion, Stated};
@@ -60,6 +61,7 @@ impl Judged {
 }
 
 /// Validates the node at `path` and all that belongs to it.
+#[boxed]
 pub async fn validate(zarr: &Zarr, path: &str, options: &ImageValidateOptions) -> Result<ImageReport> {
     walk::validate(zarr, path, options).await
 }

@@ -16,6 +16,7 @@ use md5::{Digest as _, Md5};
 use super::inventory::Inventory;
 use super::verify::verify;
 use super::{BucketZarr, EMBARGOED, time_of};
+use crate::boxed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::build::Builder;
 use crate::manifest::checksum::{TreeHasher, checksum_of, key_as_path};
@@ -84,6 +85,7 @@ struct Scan {
 ///
 /// # Errors
 /// `Io` if the Zarr changes during every listing; `Invalid` for keys that no manifest can hold, by name.
+#[boxed]
 pub async fn create(zarr: &BucketZarr, options: &CreateOptions) -> Result<Created> {
     if let Source::Inventory(inventory) = &options.source {
         let mut all = inventory.read(zarr.bucket().name(), zarr.prefix())?;
@@ -252,6 +254,7 @@ fn push(
 }
 
 /// The manifest of the Zarr as it is now, in memory, for comparisons.
+#[boxed]
 pub async fn current(zarr: &BucketZarr, source: &Source) -> Result<Manifest> {
     let fields = fields(source);
     let mut all: Vec<ObjectVersion> = Vec::new();
@@ -276,6 +279,7 @@ pub async fn current(zarr: &BucketZarr, source: &Source) -> Result<Manifest> {
 
 /// The checksum of the Zarr as it is now, by a plain listing. Keys are read as by the reference implementation, so
 /// there is a checksum even if no manifest can be created.
+#[boxed]
 pub async fn checksum(zarr: &BucketZarr) -> Result<Digest> {
     let mut pages = zarr.bucket().objects(zarr.prefix());
     let (mut tree, mut last) = (TreeHasher::new(), String::new());
@@ -307,6 +311,7 @@ async fn checksum_unsorted(zarr: &BucketZarr) -> Result<Digest> {
 }
 
 /// The document of the Zarr at a point in time; `None` if it did not exist yet.
+#[boxed]
 pub async fn document_at(zarr: &BucketZarr, at: Time, write: ManifestOptions) -> Result<Option<Finished>> {
     Ok(scan(zarr, &Source::Versions, write, Some(at)).await?.map(|scan| scan.document))
 }
@@ -315,6 +320,7 @@ impl BucketZarr {
     /// Stores a document in this Zarr's manifest folder. An existing one with the same checksum is kept, unless objects
     /// it lists are gone or it has no versions though `document` does. Anything else in its place is an error, unless
     /// it is to be replaced.
+    #[boxed]
     pub async fn store(&self, document: Finished, options: PublishOptions) -> Result<Stored> {
         let PublishOptions { embargoed, replace } = options;
         let (checksum, versions) = (document.checksum, document.fields.version);

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::BucketZarr;
+use crate::boxed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::object::versions::ObjectVersion;
 use crate::task::{Meter, Task, Unit};
@@ -44,6 +45,7 @@ pub struct Unembargoed {
 
 /// Removes the tag from every version of every object of the Zarr, and then of every manifest: whoever can read a
 /// manifest must be able to read what it lists. A rerun resumes.
+#[boxed]
 pub async fn unembargo(zarr: &BucketZarr, task: &Task) -> Result<Unembargoed> {
     let meter = &task.meter(Unit::Versions, None::<u64>);
     let objects = task.unless_cancelled(clear(zarr, zarr.prefix(), meter)).await?;
@@ -55,6 +57,7 @@ impl BucketZarr {
     /// Whether the Zarr is under embargo: whether any checked object has the tag, since a manifest lists them all.
     ///
     /// A server without tagging has no embargo.
+    #[boxed]
     pub async fn is_embargoed(&self, check: EmbargoCheck) -> Result<bool> {
         let mut pages = self.bucket().objects(self.prefix());
         while let Some(mut page) = pages.try_next().await? {

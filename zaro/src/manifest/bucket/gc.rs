@@ -11,6 +11,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use super::BucketZarr;
 use super::create::named;
+use crate::boxed;
 use crate::error::{Error, Hint, Result};
 use crate::manifest::digest::Digest;
 use crate::manifest::model::Manifest;
@@ -106,6 +107,7 @@ pub fn read_list(text: &[u8]) -> Result<Vec<(String, String)>> {
 }
 
 /// Finds garbage. `kept` are manifests besides those in the bucket; with `only_these` the bucket's own are ignored.
+#[boxed]
 pub async fn collect(zarr: &BucketZarr, kept: Vec<Manifest>, only_these: bool) -> Result<Garbage> {
     let mut out = Garbage::default();
     // Each with whether it has to hold: one that was replaced keeps what it names, but may name what is gone.

@@ -10,6 +10,7 @@ use futures::TryStreamExt;
 use md5::{Digest as _, Md5};
 
 use super::{BucketZarr, time_of};
+use crate::boxed;
 use crate::error::{Error, Result};
 use crate::manifest::checksum::{DIRECTORIES, END, FILES, add, push_dir, push_member};
 use crate::manifest::digest::Digest;
@@ -50,6 +51,7 @@ struct EntryChange {
 
 impl History {
     /// Lists the versions of a Zarr.
+    #[boxed]
     pub async fn of(zarr: &BucketZarr) -> Result<Self> {
         let mut pages = zarr.bucket().versions(zarr.prefix());
         let mut changes: Vec<EntryChange> = Vec::new();

@@ -6,6 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::BucketZarr;
+use crate::boxed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::digest::Hasher;
 use crate::manifest::fetch::FetchSource;
@@ -53,6 +54,7 @@ impl BucketVerdict {
 /// Compares a manifest with the versions of its Zarr's objects; names at most `max_faults` faults.
 ///
 /// A manifest without versions is compared with the current objects.
+#[boxed]
 pub async fn verify(zarr: &BucketZarr, manifest: &Manifest, max_faults: usize) -> Result<BucketVerdict> {
     let fields = manifest.fields();
     let mut pages = if fields.version {
@@ -108,6 +110,7 @@ pub async fn verify(zarr: &BucketZarr, manifest: &Manifest, max_faults: usize) -
 }
 
 /// Reads every byte of the objects that a manifest lists and compares digests. Calls `done` for each object.
+#[boxed]
 pub async fn verify_bytes(
     zarr: &BucketZarr,
     manifest: &Manifest,

@@ -18,6 +18,7 @@ use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use tokio::sync::OnceCell;
 
 use super::{Location, Map, Remote, SharedMap, Span};
+use crate::boxed;
 use crate::context::cache::hashed;
 use crate::context::{Context, Key, owner};
 use crate::error::{Error, Result, invalid};
@@ -57,16 +58,20 @@ const BATCH: usize = 1024;
 const LARGE: usize = 128 << 10;
 
 /// Opens the repository in `store` at a version.
+#[boxed]
 pub async fn open(store: SharedStore, at: &Version) -> Result<SharedMap> {
-    Ok(Arc::new(Repository::open(store, at).await?))
+    let map: SharedMap = Arc::new(Repository::open(store, at).await?);
+    Ok(map)
 }
 
 /// The branches and tags of the repository in `store`.
+#[boxed]
 pub async fn versions(store: SharedStore) -> Result<Versions> {
     Repo::read(&store).await?.versions().await
 }
 
 /// Whether there is a repository in `store`.
+#[boxed]
 pub async fn is_repository(store: &SharedStore) -> Result<bool> {
     repo::is_here(store).await
 }
@@ -92,6 +97,7 @@ impl Drop for Repository {
 
 impl Repository {
     /// Opens the repository in `store` at a version.
+    #[boxed]
     pub async fn open(store: SharedStore, at: &Version) -> Result<Self> {
         let named = |e: Error| e.with_store(&store);
         let repo = Repo::read(&store).await?;

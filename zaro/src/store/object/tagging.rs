@@ -12,6 +12,7 @@ use reqwest::Method;
 use reqwest::header::HeaderMap;
 
 use super::bucket::{Ask, Bucket, BucketAnswer, FileBody};
+use crate::boxed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::num::u64_of;
 use crate::store::fault::transient;
@@ -44,6 +45,7 @@ type Tags = Vec<(String, String)>;
 
 impl Bucket {
     /// The whole object, in the given version or the current one; `None` if it does not exist.
+    #[boxed]
     pub async fn get(&self, key: &str, version: Option<&str>) -> Result<Option<Bytes>> {
         let ask = of_version(Ask::new(Method::GET, key), version);
         match self.call(&ask).await? {
@@ -90,6 +92,7 @@ impl Bucket {
     }
 
     /// The size and the `ETag`, without quotes, of the current object; `None` if it does not exist.
+    #[boxed]
     pub async fn head(&self, key: &str) -> Result<Option<(u64, String)>> {
         match self.call(&Ask::new(Method::HEAD, key)).await? {
             BucketAnswer::Done(headers, _) => {
@@ -106,11 +109,13 @@ impl Bucket {
     }
 
     /// Puts an object and its tags with one request; with `absent` only if it does not exist.
+    #[boxed]
     pub async fn put(&self, key: &str, value: Bytes, tags: &[(&str, &str)], absent: bool) -> Result<Put> {
         self.put_as(Ask::new(Method::PUT, key).body(value), tags, absent).await
     }
 
     /// The same from a file, which is not held in memory; `md5` is its digest.
+    #[boxed]
     pub async fn put_file(
         &self,
         key: &str,
@@ -151,6 +156,7 @@ impl Bucket {
     }
 
     /// The tags of an object; `None` if there is no such object or version.
+    #[boxed]
     pub async fn tags(&self, key: &str, version: Option<&str>) -> Result<Option<Tags>> {
         let ask = of_version(Ask::new(Method::GET, key).query("tagging", ""), version);
         match self.call(&ask).await? {
@@ -163,6 +169,7 @@ impl Bucket {
     }
 
     /// Replaces the tags of an object; `false` if there is no such object or version.
+    #[boxed]
     pub async fn set_tags(
         &self,
         key: &str,
@@ -187,6 +194,7 @@ impl Bucket {
     }
 
     /// Adds a tag to an object, unless it is already set.
+    #[boxed]
     pub async fn add_tag(&self, key: &str, name: &str, value: &str) -> Result<()> {
         let mut tags = self.tags(key, None).await?.unwrap_or_default();
         if tags.iter().any(|(k, v)| k == name && v == value) {
@@ -198,6 +206,7 @@ impl Bucket {
     }
 
     /// Removes the tag `name` from an object and keeps the others; `true` if it was set.
+    #[boxed]
     pub async fn clear_tag(&self, key: &str, version: Option<&str>, name: &str) -> Result<bool> {
         let Some(mut tags) = self.tags(key, version).await? else { return Ok(false) };
         let before = tags.len();
@@ -209,6 +218,7 @@ impl Bucket {
     }
 
     /// The versioning state; `None` where the server does not report it.
+    #[boxed]
     pub async fn keeps_versions(&self) -> Result<Option<Versioning>> {
         let ask = Ask::new(Method::GET, "").query("versioning", "");
         let said = match self.call(&ask).await {
@@ -230,6 +240,7 @@ impl Bucket {
 
     /// Deletes one version of an object permanently, or without `version` adds a delete marker. Succeeds if it does not
     /// exist.
+    #[boxed]
     pub async fn delete(&self, key: &str, version: Option<&str>) -> Result<()> {
         self.call(&of_version(Ask::new(Method::DELETE, key), version)).await.map(|_| ())
     }

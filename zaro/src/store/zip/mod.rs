@@ -25,6 +25,7 @@ use super::{
     ByteRange, Direct, DirectObject, Entry, GetOptions, ListOptions, Object, ObjectMeta, ObjectStream,
     SharedStore, Site, Store, StoreExt, StoreFacts, check_key, check_prefix, stream,
 };
+use crate::boxed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::num::{u64_of, usize_of};
 
@@ -84,6 +85,7 @@ pub struct ZipStore {
 
 impl ZipStore {
     /// Opens the archive behind `key` of `inner`; `None` if the key does not exist.
+    #[boxed]
     pub async fn open(inner: SharedStore, key: &str) -> Result<Option<Self>> {
         let opened = Self::read(&inner, key).await;
         let opened = match opened {

@@ -1,0 +1,170 @@
+//! One function from a request to an answer. Knows no socket, so that every route can be tested without one.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use futures::TryStreamExt as _;
+use hyper::header::{ALLOW, HeaderValue, LOCATION};
+use hyper::{HeaderMap, Method, StatusCode};
+use zaro::store::{ListOptions, SharedStore};
+
+use crate::answer::{Cors, Fault, Response, empty, full};
+use crate::config::Config;
+use crate::path::{RequestPath, encode};
+use crate::raw;
+use crate::request::Request;
+use crate::sources::{Source, Sources};
+
+/// The methods of a read-only server.
+const METHODS: &str = "GET, HEAD, OPTIONS, PROPFIND";
+
+/// Everything that answers need.
+#[derive(Debug)]
+pub struct App {
+    pub(crate) config: Config,
+    pub(crate) sources: Sources,
+    cors: Cors,
+}
+
+/// What a path names in a source: a key, and whether it was written as a folder.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) source: Arc<Source>,
+    pub(crate) key: String,
+    pub(crate) slash: bool,
+}
+
+impl App {
+    /// Checks the configuration; nothing is opened yet.
+    pub fn new(config: Config) -> zaro::Result<Self> {
+        config.check()?;
+        let sources = Sources::new(&config.sources, config.options.clone())?;
+        if config.bare && sources.only().is_none() {
+            return Err(zaro::Error::usage("only one Zarr can be served at /, not a folder of them"));
+        }
+        let cors = config.cors();
+        Ok(Self { config, sources, cors })
+    }
+
+    /// Answers a request. Every answer lets the pages of permitted origins read it, whatever its status.
+    pub async fn answer(&self, request: &Request) -> Response {
+        let mut response = match self.checked(request).await {
+            Ok(response) => response,
+            Err(fault) => fault.response(),
+        };
+        self.cors.apply(request.headers.get("origin"), response.headers_mut());
+        response
+    }
+
+    /// The answer for a request that failed before it could be routed.
+    pub(crate) fn fault(&self, request: &Request, fault: Fault) -> Response {
+        let mut response = fault.response();
+        self.cors.apply(request.headers.get("origin"), response.headers_mut());
+        response
+    }
+
+    /// The address of the client: the peer's, or what a trusted proxy says: the last address that is not of a trusted
+    /// proxy itself.
+    pub(crate) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+        if !self.config.proxies.contains(&peer) {
+            return peer;
+        }
+        let hops = headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok());
+        let hops: Vec<IpAddr> =
+            hops.flat_map(|list| list.split(',')).filter_map(|hop| hop.trim().parse().ok()).collect();
+        hops.into_iter().rev().find(|hop| !self.config.proxies.contains(hop)).unwrap_or(peer)
+    }
+
+    async fn checked(&self, request: &Request) -> Result<Response, Fault> {
+        let host = request.header("host").unwrap_or("");
+        if !self.config.is_host(host) {
+            return Err(Fault::new(StatusCode::MISDIRECTED_REQUEST, "this server has another name"));
+        }
+        if request.method == Method::OPTIONS {
+            return Ok(options(request));
+        }
+        if !request.is_get() && request.method.as_str() != "PROPFIND" {
+            return Err(Fault::method());
+        }
+        let path = RequestPath::parse(&request.path)?;
+        self.route(request, &path).await
+    }
+
+    async fn route(&self, request: &Request, path: &RequestPath) -> Result<Response, Fault> {
+        if self.config.bare {
+            let name = self.sources.only().unwrap_or_default();
+            return self.data(request, path, name, 0).await;
+        }
+        match path.segments().as_slice() {
+            ["healthz"] => Ok(full(StatusCode::OK, Some("text/plain"), "ok\n")),
+            ["data", name, ..] => self.data(request, path, name, 2).await,
+            _ => Err(Fault::not_found()),
+        }
+    }
+
+    /// The source of a name, if there is one and the client may see it.
+    pub(crate) async fn source(&self, _request: &Request, name: &str) -> Result<Arc<Source>, Fault> {
+        let source = self.sources.get(name, false).await.map_err(|e| Fault::behind(&e))?;
+        source.ok_or_else(Fault::not_found)
+    }
+
+    /// A key of a source, or a folder of it.
+    async fn data(
+        &self,
+        request: &Request,
+        path: &RequestPath,
+        name: &str,
+        skip: usize,
+    ) -> Result<Response, Fault> {
+        let source = self.source(request, name).await?;
+        let key = path.key(skip).ok_or_else(Fault::not_found)?;
+        let target = Target { source, key, slash: path.slash };
+        if request.is_get() && !target.slash && !target.key.is_empty() {
+            if let Some(response) = raw::get(&target.source, &target.key, request).await? {
+                return Ok(response);
+            }
+            return match is_folder(target.source.store(), &target.key).await? {
+                true => Ok(redirect(&format!("{}/", request.path))),
+                false => Err(Fault::not_found()),
+            };
+        }
+        Err(Fault::not_found())
+    }
+}
+
+/// Whether anything lies below `key`.
+async fn is_folder(store: &SharedStore, key: &str) -> Result<bool, Fault> {
+    if store.direct().is_none() && raw::is_leaf(key) {
+        return Ok(false);
+    }
+    let mut entries = store.list_opts(key, &ListOptions::default());
+    match entries.try_next().await {
+        Ok(entry) => Ok(entry.is_some()),
+        // Who cannot list has no folders to show.
+        Err(e) if e.kind() == zaro::ErrorKind::Unsupported => Ok(false),
+        Err(e) => Err(Fault::behind(&e)),
+    }
+}
+
+/// 301 to a path of this server.
+fn redirect(path: &str) -> Response {
+    let mut response = empty(StatusCode::MOVED_PERMANENTLY);
+    // The path came from a request, so it is fit for a header; else it is encoded once more.
+    let to = HeaderValue::from_str(path).or_else(|_| HeaderValue::from_str(&encode(path).to_string()));
+    if let Ok(to) = to {
+        response.headers_mut().insert(LOCATION, to);
+    }
+    response
+}
+
+fn options(request: &Request) -> Response {
+    let mut response = empty(StatusCode::NO_CONTENT);
+    let headers = response.headers_mut();
+    headers.remove("content-length");
+    headers.insert(ALLOW, HeaderValue::from_static(METHODS));
+    headers.insert("dav", HeaderValue::from_static("1, 3"));
+    if request.headers.contains_key("access-control-request-method") {
+        Cors::preflight(headers);
+    }
+    response
+}

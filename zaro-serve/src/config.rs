@@ -1,0 +1,207 @@
+//! What a server serves, to whom, and within which limits.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use zaro::open::SourceOptions;
+use zaro::{Error, Result};
+
+use crate::answer::Cors;
+
+/// Settings of a [`Server`](crate::Server).
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Config {
+    /// What is served: `NAME=URI`, or a URI whose last part is the name.
+    pub sources: Vec<String>,
+    /// Serve the one source at `/`, and nothing else.
+    pub bare: bool,
+    /// How to reach the sources.
+    pub options: SourceOptions,
+    /// The addresses to listen on.
+    pub bind: Vec<SocketAddr>,
+    /// The address under which clients reach the server, where it is not the one they connect to.
+    pub base_url: Option<String>,
+    /// Whose pages may read the answers: `*`, or origins. By default every origin, unless all addresses are of this
+    /// machine only: then those of known viewers.
+    pub cors: Vec<String>,
+    /// Names under which the server may be addressed, besides its addresses; empty for all, unless all addresses are of
+    /// this machine only.
+    pub hosts: Vec<String>,
+    /// Proxies whose word for the client's address is taken.
+    pub proxies: Vec<IpAddr>,
+    /// Names of sources that only clients with a token may see.
+    pub hidden: Vec<String>,
+    /// The file of tokens: a token and the names it opens per line.
+    pub tokens: Option<PathBuf>,
+    /// Prefixes of addresses that clients may open with `/open?uri=`.
+    pub open: Vec<String>,
+    /// Send clients to the object itself where anybody may read it, instead of passing its bytes on.
+    pub redirect: bool,
+    /// The limits.
+    pub limits: Limits,
+    /// Where requests are logged.
+    pub log: LogFormat,
+}
+
+/// Limits that keep one client from taking everything.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Connections at once.
+    pub connections: usize,
+    /// Connections at once of one client.
+    pub connections_per_client: usize,
+    /// Time for the headers of a request.
+    pub header_time: Duration,
+    /// Time for an answer to begin.
+    pub answer_time: Duration,
+    /// A client that takes fewer bytes than 1 KiB a second over this time is cut off.
+    pub stall_time: Duration,
+    /// Requests per second of one client; 0 for no limit.
+    pub rate: u32,
+    /// Bytes decoded for one request.
+    pub decoded: u64,
+    /// Chunks or shards read for one request.
+    pub chunks: u64,
+    /// Pixels of one picture.
+    pub pixels: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 2048,
+            connections_per_client: 256,
+            header_time: Duration::from_secs(10),
+            answer_time: Duration::from_secs(60),
+            stall_time: Duration::from_secs(30),
+            rate: 0,
+            decoded: 256 << 20,
+            chunks: 4096,
+            pixels: 16 << 20,
+        }
+    }
+}
+
+/// How requests are logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LogFormat {
+    /// Not at all.
+    #[default]
+    None,
+    /// A line of text each.
+    Plain,
+    /// A line of JSON each.
+    Json,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            sources: Vec::new(),
+            bare: false,
+            options: SourceOptions::default(),
+            bind: vec![SocketAddr::from(([127, 0, 0, 1], 8000))],
+            base_url: None,
+            cors: Vec::new(),
+            hosts: Vec::new(),
+            proxies: Vec::new(),
+            hidden: Vec::new(),
+            tokens: None,
+            open: Vec::new(),
+            redirect: false,
+            limits: Limits::default(),
+            log: LogFormat::None,
+        }
+    }
+}
+
+/// Viewers whose pages may read a server that is for this machine only.
+const VIEWERS: [&str; 6] = [
+    "https://hms-dbmi.github.io",
+    "https://neuroglancer-demo.appspot.com",
+    "https://ome.github.io",
+    "https://avivator.gehlenborglab.org",
+    "https://volumeviewer.allencell.org",
+    "https://kitware.github.io",
+];
+
+impl Config {
+    /// Whether only this machine can connect.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        self.bind.iter().all(|address| address.ip().is_loopback())
+    }
+
+    pub(crate) fn cors(&self) -> Cors {
+        match self.cors.as_slice() {
+            [] if self.is_local() => Cors::Only(VIEWERS.iter().map(|v| (*v).to_owned()).collect()),
+            [] => Cors::Any,
+            list if list.iter().any(|one| one == "*") => Cors::Any,
+            list => Cors::Only(list.to_vec()),
+        }
+    }
+
+    /// Whether a request may be addressed to this `Host`. A page of a stranger whose name was made to lead here would
+    /// name itself.
+    pub(crate) fn is_host(&self, host: &str) -> bool {
+        if self.hosts.is_empty() && !self.is_local() {
+            return true;
+        }
+        let name = host_name(host);
+        let is_address = name.parse::<IpAddr>().is_ok() || name == "localhost";
+        let is_base =
+            self.base_url.as_deref().and_then(|url| url.split("://").nth(1)).is_some_and(|rest| {
+                host_name(rest.split('/').next().unwrap_or(rest)).eq_ignore_ascii_case(name)
+            });
+        is_address || is_base || self.hosts.iter().any(|one| one.eq_ignore_ascii_case(name))
+    }
+
+    /// Checks what cannot be checked piece by piece.
+    pub fn check(&self) -> Result<()> {
+        if self.bare && self.sources.len() != 1 {
+            return Err(Error::usage("only one source can be served at /"));
+        }
+        if self.sources.is_empty() && self.open.is_empty() {
+            return Err(Error::usage("nothing to serve"));
+        }
+        Ok(())
+    }
+}
+
+/// The name in a `Host` header: without port and brackets.
+fn host_name(host: &str) -> &str {
+    let host = host.trim();
+    if let Some(rest) = host.strip_prefix('[') {
+        return rest.split(']').next().unwrap_or(rest);
+    }
+    host.split(':').next().unwrap_or(host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_of_this_machine_answers_to_its_own_names_only() {
+        let mut config = Config::default();
+        for (host, wanted) in [
+            ("127.0.0.1:8000", true),
+            ("localhost", true),
+            ("[::1]:8000", true),
+            ("evil.example", false),
+            ("localhost.evil.example", false),
+            ("", false),
+        ] {
+            assert_eq!(config.is_host(host), wanted, "{host}");
+        }
+        config.hosts = vec!["Data.example".to_owned()];
+        config.base_url = Some("https://zarr.example/x".to_owned());
+        assert!(config.is_host("data.example:443") && config.is_host("zarr.example"));
+        config.hosts.clear();
+        config.bind = vec![SocketAddr::from(([0, 0, 0, 0], 80))];
+        assert!(config.is_host("anything.example") && config.cors() == Cors::Any);
+    }
+}

@@ -1,0 +1,28 @@
+//! Serves Zarrs over HTTP: every store that zaro opens, at any version, as plain Zarr; read-only.
+//!
+//! * [`Config`] says what is served, to whom, and within which limits.
+//! * [`App`] answers a [`Request`] with a [`Response`]; it knows no socket.
+//! * [`Server`] listens, and passes requests on to an [`App`].
+//!
+//! ```text
+//!   accept    sockets, time limits, shutdown
+//!   app       one function from a request to an answer: names, routes, who may see what
+//!   raw       /data/: the keys of a store, byte for byte
+//!   sources   a name to an open store
+//!   answer    conditions, ranges, headers, errors      path, request    what was asked
+//! ```
+
+mod accept;
+mod answer;
+mod app;
+mod config;
+mod path;
+mod raw;
+mod request;
+mod sources;
+
+pub use accept::Server;
+pub use answer::{Body, Caching, Fault, Response};
+pub use app::App;
+pub use config::{Config, Limits, LogFormat};
+pub use request::{Query, Request};

@@ -1,0 +1,176 @@
+//! `/data/`: the keys of a store as they are, byte for byte.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::stream::{self, StreamExt as _};
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use hyper::body::Frame;
+use hyper::{HeaderMap, StatusCode};
+use zaro::store::{ByteRange, DirectObject, GetOptions, ObjectMeta, SharedStore};
+use zaro::{Error, ErrorKind};
+
+use crate::answer::{Body, Facts, Fault, Part, Plan, Response, empty, etag_of, lock_down};
+use crate::request::Request;
+use crate::sources::Source;
+
+/// Objects and ranges up to this size are read in one go, by the thread that answers: a file of this size is in memory
+/// or one read away.
+const SMALL: u64 = 128 << 10;
+
+/// An object that was found.
+struct Found {
+    meta: ObjectMeta,
+    size: u64,
+    /// Open already, if it is local.
+    direct: Option<Box<dyn DirectObject>>,
+}
+
+/// Answers a GET or HEAD of a key; `None` if there is no such object.
+pub(crate) async fn get(source: &Source, key: &str, request: &Request) -> Result<Option<Response>, Fault> {
+    let mut tries = 0;
+    loop {
+        let Some(found) = find(source.store(), key).await? else { return Ok(None) };
+        let facts = Facts {
+            size: found.size,
+            tag: etag_of(&found.meta),
+            modified: found.meta.modified(),
+            content_type: content_type(key),
+            caching: source.caching,
+            private: source.private,
+        };
+        let answered = answer(source.store(), key, found, facts.plan(request), request.is_head()).await;
+        match answered {
+            // It was changed between the look and the read: look again, twice at the most.
+            Err(e) if e.kind() == ErrorKind::Conflict && tries < 2 => tries += 1,
+            Err(e) => return Err(Fault::behind(&e)),
+            Ok(response) => return Ok(Some(response)),
+        }
+    }
+}
+
+/// Looks an object up.
+async fn find(store: &SharedStore, key: &str) -> Result<Option<Found>, Fault> {
+    if zaro::store::check_key(key).is_err() {
+        return Ok(None);
+    }
+    if let Some(direct) = store.direct() {
+        return match direct.open(key) {
+            Ok(None) => Ok(None),
+            Ok(Some(object)) => {
+                Ok(Some(Found { meta: object.meta(), size: object.size(), direct: Some(object) }))
+            }
+            // A folder, which the caller may list.
+            Err(e) if e.kind() == ErrorKind::Invalid => Ok(None),
+            Err(e) => Err(Fault::behind(&e)),
+        };
+    }
+    let meta = match store.stat(key).await {
+        Ok(Some(meta)) => meta,
+        Ok(None) => return Ok(None),
+        Err(e) => return Err(Fault::behind(&e)),
+    };
+    let size = match meta.size() {
+        Some(size) => size,
+        // A server that does not tell sizes: all of it tells.
+        None => {
+            let got = store.get_opts(key, GetOptions::default()).await.map_err(|e| Fault::behind(&e))?;
+            let Some(object) = got else { return Ok(None) };
+            u64::try_from(object.bytes.len()).unwrap_or(u64::MAX)
+        }
+    };
+    Ok(Some(Found { meta, size, direct: None }))
+}
+
+async fn answer(
+    store: &SharedStore,
+    key: &str,
+    found: Found,
+    plan: Plan,
+    head: bool,
+) -> zaro::Result<Response> {
+    match plan {
+        Plan::Done(response) => Ok(response),
+        Plan::One(headers, status, _) if head => Ok(with(headers, status, empty(status).into_body())),
+        Plan::One(headers, status, range) => Ok(with(headers, status, body(store, key, found, range).await?)),
+        Plan::Parts(headers, parts) => {
+            let body = multipart(store.clone(), key.to_owned(), found, parts);
+            Ok(with(headers, StatusCode::PARTIAL_CONTENT, body))
+        }
+    }
+}
+
+fn with(mut headers: HeaderMap, status: StatusCode, body: Body) -> Response {
+    lock_down(&mut headers);
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    response
+}
+
+/// The bytes of a range: at once if they are few, else as the client takes them.
+async fn body(store: &SharedStore, key: &str, found: Found, range: Range<u64>) -> zaro::Result<Body> {
+    let length = range.end.saturating_sub(range.start);
+    if length == 0 {
+        return Ok(empty(StatusCode::OK).into_body());
+    }
+    if let Some(object) = &found.direct
+        && length <= SMALL
+    {
+        let bytes = read(object.as_ref(), &range)?;
+        return Ok(Full::new(bytes).map_err(|never| match never {}).boxed_unsync());
+    }
+    let span = (length < found.size).then(|| ByteRange::span(range.start, length));
+    let mut options = GetOptions::range(span).with_max_size(Some(found.size));
+    if !matches!(found.meta, ObjectMeta::Unknown) {
+        options = options.of_state(&found.meta);
+    }
+    let got = store.get_stream(key, options).await?;
+    let stream = got.ok_or_else(|| Error::conflict("the object was deleted while it was read"))?;
+    Ok(StreamBody::new(stream.body.map(|piece| piece.map(Frame::data))).boxed_unsync())
+}
+
+fn read(object: &dyn DirectObject, range: &Range<u64>) -> zaro::Result<Bytes> {
+    let length =
+        usize::try_from(range.end.saturating_sub(range.start)).map_err(|_| Error::io("too large"))?;
+    let mut bytes = vec![0; length];
+    object.read_at(range.start, &mut bytes)?;
+    object.check_unchanged()?;
+    Ok(Bytes::from(bytes))
+}
+
+/// Several ranges, one after the other, each after its own lines.
+fn multipart(store: SharedStore, key: String, found: Found, parts: Vec<Part>) -> Body {
+    let found = Arc::new((found.meta, found.size));
+    let pieces = stream::iter(parts).then(move |part| {
+        let (store, key, found) = (store.clone(), key.clone(), found.clone());
+        async move {
+            let lines = stream::iter([Ok(Frame::data(part.before))]);
+            if part.bytes.is_empty() {
+                return lines.boxed();
+            }
+            let found = Found { meta: found.0.clone(), size: found.1, direct: None };
+            match body(&store, &key, found, part.bytes).await {
+                Ok(body) => lines.chain(http_body_util::BodyStream::new(body)).boxed(),
+                Err(e) => lines.chain(stream::iter([Err(e)])).boxed(),
+            }
+        }
+    });
+    StreamBody::new(pieces.flatten()).boxed_unsync()
+}
+
+/// The content type of a key: metadata are JSON, everything else is bytes, whatever its name says.
+pub(crate) fn content_type(key: &str) -> &'static str {
+    match key.rsplit('/').next().unwrap_or(key) {
+        "zarr.json" | ".zarray" | ".zgroup" | ".zattrs" | ".zmetadata" => "application/json",
+        _ => "application/octet-stream",
+    }
+}
+
+/// Whether a key looks like a chunk or a metadata document: nobody asks for a folder of such a name.
+pub(crate) fn is_leaf(key: &str) -> bool {
+    let last = key.rsplit('/').next().unwrap_or(key);
+    content_type(last) == "application/json"
+        || (!last.is_empty() && last.bytes().all(|b| b.is_ascii_digit() || b == b'.'))
+}

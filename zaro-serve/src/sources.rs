@@ -1,0 +1,491 @@
+//! What is served: a name to an open store.
+//!
+//! A source is opened when it is first asked for, once however many ask, and kept. One that can change is looked at
+//! again from time to time: [`Source`] is one state of it, and whoever holds one reads one state.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use futures::TryStreamExt as _;
+use zaro::manifest::Digest;
+use zaro::open::SourceOptions;
+use zaro::reference::icechunk::Version;
+use zaro::store::{Entry, ListOptions, ObjectMeta, SharedStore};
+use zaro::{Error, ErrorKind, OpenOptions, Result, Zarr};
+
+use crate::answer::Caching;
+
+/// How long a source that can change is taken for unchanged.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// How long references and branches are taken for unchanged, where only opening them again tells.
+const FRESH_REFERENCES: Duration = Duration::from_secs(15);
+
+/// Versions that are kept open at once, besides the named sources.
+const MOST_VERSIONS: usize = 64;
+
+/// Documents of a root whose change means that a Zarr has to be opened again.
+const DOCUMENTS: [&str; 5] = ["zarr.json", ".zmetadata", ".zgroup", ".zarray", ".zattrs"];
+
+/// One state of something that is served.
+#[derive(Debug)]
+pub struct Source {
+    /// The name it was asked for by.
+    pub name: String,
+    /// The hierarchy, and with it the store.
+    zarr: std::result::Result<Arc<Zarr>, String>,
+    store: SharedStore,
+    /// Whether it is a version, which never changes.
+    pub caching: Caching,
+    /// Whether only some clients may see it.
+    pub private: bool,
+    /// When it was opened, for dates of what has none.
+    pub since: SystemTime,
+}
+
+impl Source {
+    /// Its store.
+    #[must_use]
+    pub fn store(&self) -> &SharedStore {
+        &self.store
+    }
+
+    /// Its hierarchy; an error if the root is damaged.
+    pub fn zarr(&self) -> Result<&Arc<Zarr>> {
+        self.zarr.as_ref().map_err(|e| Error::invalid(e.clone()))
+    }
+}
+
+/// Where a source lies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Place {
+    /// At this address.
+    At(String),
+    /// Each entry of this folder is a source.
+    Folder(String),
+}
+
+/// All sources of a server.
+#[derive(Debug)]
+pub struct Sources {
+    places: BTreeMap<String, Place>,
+    /// Folders whose entries are sources, in the order given.
+    folders: Vec<String>,
+    options: SourceOptions,
+    open: Mutex<HashMap<String, Arc<Slot>>>,
+}
+
+/// A source that is open, or being opened.
+#[derive(Debug, Default)]
+struct Slot {
+    state: tokio::sync::Mutex<Option<Opened>>,
+    /// The newest state and until when it may be used without a look; so that most requests wait for nobody.
+    fresh: Mutex<Option<(Arc<Source>, Instant)>>,
+    used: Mutex<Option<Instant>>,
+}
+
+#[derive(Debug)]
+struct Opened {
+    source: Arc<Source>,
+    stamp: Stamp,
+}
+
+/// What tells one state of a source from another.
+#[derive(Debug, PartialEq, Eq)]
+enum Stamp {
+    /// A version never changes.
+    Never,
+    /// The documents of the root.
+    Documents(Vec<Option<ObjectMeta>>),
+    /// A file: references, a manifest, an archive.
+    File(PathBuf, Option<(SystemTime, u64)>),
+    /// Unknown: it has to be opened again.
+    Age(Instant),
+}
+
+impl Sources {
+    /// The sources `NAME=URI` or `URI`. Nothing is opened yet, but local folders are looked at.
+    pub fn new(list: &[String], options: SourceOptions) -> Result<Self> {
+        let mut places = BTreeMap::new();
+        let mut folders = Vec::new();
+        for text in list {
+            let (name, uri) = split(text);
+            if name.is_none() && is_folder_of_zarrs(uri) {
+                folders.push(uri.trim_end_matches('/').to_owned());
+                continue;
+            }
+            let name = match name {
+                Some(name) => name.to_owned(),
+                None => name_of(uri)?,
+            };
+            check_name(&name)?;
+            if places.insert(name.clone(), Place::At(uri.to_owned())).is_some() {
+                return Err(Error::usage(format!("two sources are called {name:?}; write NAME=URI")));
+            }
+        }
+        Ok(Self { places, folders, options, open: Mutex::default() })
+    }
+
+    /// The options that sources are opened with.
+    #[must_use]
+    pub fn options(&self) -> &SourceOptions {
+        &self.options
+    }
+
+    /// The name of the only source, if there is one that is not a folder of others.
+    #[must_use]
+    pub fn only(&self) -> Option<&str> {
+        match (self.places.len(), self.folders.is_empty()) {
+            (1, true) => self.places.keys().next().map(String::as_str),
+            _ => None,
+        }
+    }
+
+    /// The names of all sources, in order; not of their versions.
+    pub async fn names(&self) -> Result<Vec<String>> {
+        let mut out: Vec<String> = self.places.keys().cloned().collect();
+        for folder in &self.folders {
+            let store = zaro::open::open_store(folder, &self.options).await?;
+            let mut entries = store.list_opts("", &ListOptions::default());
+            while let Some(entry) = entries.try_next().await? {
+                let name = entry.path();
+                let file = matches!(entry, Entry::Object(_));
+                if check_name(name).is_ok() && !out.iter().any(|n| n == name) && (!file || is_openable(name))
+                {
+                    out.push(name.to_owned());
+                }
+            }
+        }
+        out.sort();
+        Ok(out)
+    }
+
+    /// The address of a source by its name, without version.
+    fn address(&self, name: &str) -> Option<String> {
+        match self.places.get(name) {
+            Some(Place::At(uri) | Place::Folder(uri)) => return Some(uri.clone()),
+            None => {}
+        }
+        check_name(name).ok()?;
+        self.folders.iter().map(|folder| format!("{folder}/{name}")).find(|uri| {
+            match Path::new(uri).metadata() {
+                Ok(found) => found.is_dir() || is_openable(name),
+                // Not a local folder: whoever opens it finds out.
+                Err(_) => uri.contains("://"),
+            }
+        })
+    }
+
+    /// The name of a source without its version: what decides who may see it.
+    #[must_use]
+    pub fn base_name<'a>(&self, name: &'a str) -> &'a str {
+        match name.rsplit_once('@') {
+            Some((base, _)) if !self.places.contains_key(name) => base,
+            _ => name,
+        }
+    }
+
+    /// The source of this name, in its newest state; `None` if there is none.
+    pub async fn get(&self, name: &str, private: bool) -> Result<Option<Arc<Source>>> {
+        let (base, version) = match name.rsplit_once('@') {
+            Some((base, version)) if !self.places.contains_key(name) => (base, Some(version)),
+            _ => (name, None),
+        };
+        let slot = match self.slot(name) {
+            Some(slot) => slot,
+            None => match self.address(base) {
+                Some(_) => self.new_slot(name),
+                None => return Ok(None),
+            },
+        };
+        if let Some((source, until)) = &*lock(&slot.fresh)
+            && Instant::now() < *until
+        {
+            return Ok(Some(source.clone()));
+        }
+        let Some(uri) = self.address(base) else { return Ok(None) };
+        let mut state = slot.state.lock().await;
+        if let Some(opened) = &*state
+            && opened.is_current().await
+        {
+            slot.renew(opened);
+            return Ok(Some(opened.source.clone()));
+        }
+        let opened = match self.open_at(name, &uri, version, private).await {
+            Ok(opened) => opened,
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                *state = None;
+                *lock(&slot.fresh) = None;
+                self.forget(name);
+                return Ok(None);
+            }
+            Err(e) => return Err(e),
+        };
+        slot.renew(&opened);
+        Ok(Some(state.insert(opened).source.clone()))
+    }
+
+    async fn open_at(&self, name: &str, uri: &str, version: Option<&str>, private: bool) -> Result<Opened> {
+        let (uri, options, is_version) = match version {
+            None => (uri.to_owned(), self.options.clone(), uri.starts_with("manifest+")),
+            Some(version) => {
+                let (uri, options, fixed) = self.version(uri, version).await?;
+                (uri, options, fixed)
+            }
+        };
+        let opening = OpenOptions::default().with_store(options.store.clone());
+        let zarr = match zaro::open::open_with(&uri, &options, &opening).await {
+            Ok(zarr) => Ok(Arc::new(zarr)),
+            // The bytes of a damaged Zarr are there all the same.
+            Err(e) if e.kind() == ErrorKind::Invalid => Err(e),
+            Err(e) => return Err(e),
+        };
+        let store = match &zarr {
+            Ok(zarr) => zarr.store().clone(),
+            Err(_) => zaro::open::open_store(&uri, &options).await?,
+        };
+        let referenced = zarr.as_ref().is_ok_and(|z| z.is_referenced());
+        let stamp = match local_file(&uri) {
+            _ if is_version => Stamp::Never,
+            Some(file) => Stamp::File(file.clone(), file_state(&file)),
+            None if referenced => Stamp::Age(Instant::now()),
+            None => Stamp::Documents(documents(&store).await?),
+        };
+        let source = Source {
+            name: name.to_owned(),
+            zarr: zarr.map_err(|e| e.message().to_owned()),
+            store,
+            caching: if is_version { Caching::Immutable } else { Caching::Live },
+            private,
+            since: SystemTime::now(),
+        };
+        Ok(Opened { source: Arc::new(source), stamp })
+    }
+
+    /// The address and the options of a version, and whether it can never change.
+    async fn version(&self, uri: &str, version: &str) -> Result<(String, SourceOptions, bool)> {
+        if let Some(checksum) = Digest::parse(version) {
+            let manifest =
+                manifest_of(uri, &checksum).ok_or_else(|| Error::not_found("it has no versions"))?;
+            return Ok((manifest, self.options.clone(), true));
+        }
+        // A branch can move, a tag and a snapshot cannot.
+        let named = [
+            (Version::Branch(version.to_owned()), false),
+            (Version::Tag(version.to_owned()), true),
+            (Version::Snapshot(version.to_owned()), true),
+        ];
+        for (which, fixed) in named {
+            let options = self.options.clone().with_version(which);
+            match zaro::open::open_store(uri, &options).await {
+                Ok(_) => return Ok((uri.to_owned(), options, fixed)),
+                Err(e)
+                    if matches!(
+                        e.kind(),
+                        ErrorKind::NotFound | ErrorKind::Usage | ErrorKind::Unsupported | ErrorKind::Invalid
+                    ) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Err(Error::not_found("there is no such version"))
+    }
+
+    fn slot(&self, name: &str) -> Option<Arc<Slot>> {
+        lock(&self.open).get(name).cloned()
+    }
+
+    fn new_slot(&self, name: &str) -> Arc<Slot> {
+        let mut open = lock(&self.open);
+        let versions = open.len().saturating_sub(self.places.len());
+        if versions >= MOST_VERSIONS {
+            let oldest = open.iter().filter(|(name, _)| !self.places.contains_key(*name));
+            let oldest = oldest.min_by_key(|(_, slot)| *lock(&slot.used)).map(|(name, _)| name.clone());
+            if let Some(oldest) = oldest {
+                open.remove(&oldest);
+            }
+        }
+        open.entry(name.to_owned()).or_default().clone()
+    }
+
+    fn forget(&self, name: &str) {
+        lock(&self.open).remove(name);
+    }
+}
+
+impl Slot {
+    fn renew(&self, opened: &Opened) {
+        let now = Instant::now();
+        let until = match opened.stamp {
+            Stamp::Never => now + Duration::from_secs(3600),
+            Stamp::Age(_) => now + FRESH_REFERENCES,
+            _ => now + FRESH,
+        };
+        *lock(&self.fresh) = Some((opened.source.clone(), until));
+        *lock(&self.used) = Some(now);
+    }
+}
+
+impl Opened {
+    /// Whether the source is still in this state. If nobody can tell now, it is taken for unchanged: what is read will.
+    async fn is_current(&self) -> bool {
+        match &self.stamp {
+            Stamp::Never => true,
+            Stamp::Age(opened) => opened.elapsed() < FRESH_REFERENCES,
+            Stamp::File(file, state) => file_state(file) == *state,
+            Stamp::Documents(known) => match documents(&self.source.store).await {
+                Ok(now) => now == *known,
+                Err(_) => true,
+            },
+        }
+    }
+}
+
+async fn documents(store: &SharedStore) -> Result<Vec<Option<ObjectMeta>>> {
+    futures::future::try_join_all(DOCUMENTS.iter().map(|name| async {
+        match store.stat(name).await {
+            // A folder of this name, or a server that refuses what it does not have.
+            Err(e) if matches!(e.kind(), ErrorKind::Invalid | ErrorKind::NotPermitted) => Ok(None),
+            other => other,
+        }
+    }))
+    .await
+}
+
+/// The file at a local address, if it is one and not a folder.
+fn local_file(uri: &str) -> Option<PathBuf> {
+    let path = uri.strip_prefix("file://").unwrap_or(uri);
+    let path = ["manifest+", "reference+json://", "virtualizarr://", "zip://"]
+        .iter()
+        .find_map(|scheme| path.strip_prefix(scheme))
+        .unwrap_or(path);
+    let path = PathBuf::from(path);
+    path.is_file().then_some(path)
+}
+
+fn file_state(path: &Path) -> Option<(SystemTime, u64)> {
+    let meta = path.metadata().ok()?;
+    Some((meta.modified().ok()?, meta.len()))
+}
+
+/// The address of the manifest of a version of the Zarr at `uri`, which lies at `…/zarr/ID`.
+fn manifest_of(uri: &str, checksum: &Digest) -> Option<String> {
+    let uri = uri.trim_end_matches('/');
+    let (above, id) = uri.rsplit_once('/')?;
+    let base = above.strip_suffix("zarr").filter(|base| base.is_empty() || base.ends_with('/'))?;
+    let key = zaro::manifest::key_of(id, checksum).ok()?;
+    Some(format!("manifest+{base}{key}"))
+}
+
+/// `NAME=URI`, or a URI alone: an equals sign after a slash, a colon or a question mark belongs to the URI.
+fn split(text: &str) -> (Option<&str>, &str) {
+    match text.split_once('=') {
+        Some((name, uri)) if !name.is_empty() && !uri.is_empty() && !name.contains(['/', ':', '?', '\\']) => {
+            (Some(name), uri)
+        }
+        _ => (None, text),
+    }
+}
+
+/// The name of a source that was given none: the last part of its address.
+fn name_of(uri: &str) -> Result<String> {
+    let path = uri.split(['?', '#']).next().unwrap_or(uri).trim_end_matches('/');
+    let last = path.rsplit(['/', ':', '|']).find(|part| !part.is_empty() && *part != ".").unwrap_or_default();
+    let name = match last {
+        "" | ".." => {
+            let here = std::path::absolute(uri)
+                .ok()
+                .and_then(|p| Some(p.canonicalize().ok()?.file_name()?.to_str()?.to_owned()));
+            here.unwrap_or_default()
+        }
+        last => last.to_owned(),
+    };
+    check_name(&name).map_err(|e| e.within(uri))?;
+    Ok(name)
+}
+
+/// A name is one segment of a path.
+fn check_name(name: &str) -> Result<()> {
+    let bad = name.is_empty()
+        || name.starts_with('.')
+        || name.contains(['/', '\\'])
+        || name.chars().any(char::is_control);
+    if bad {
+        Err(Error::usage(format!("{name:?} cannot be the name of a source; write NAME=URI")))
+    } else {
+        Ok(())
+    }
+}
+
+/// Whether a file of this name may be a source: an archive or references.
+fn is_openable(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    [".zip", ".ozx", ".json", ".json.gz", ".json.zst"].iter().any(|end| name.ends_with(end))
+}
+
+/// Whether a local folder is no Zarr itself, so that its entries are what is served.
+fn is_folder_of_zarrs(uri: &str) -> bool {
+    let path = Path::new(uri.strip_prefix("file://").unwrap_or(uri));
+    if !path.is_dir() {
+        return false;
+    }
+    let has = |name: &str| path.join(name).exists();
+    let is_repository = has("repo") || (has("refs") && has("snapshots"));
+    !DOCUMENTS.iter().any(|name| has(name)) && !is_repository
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_from_the_command_line_or_the_address() {
+        assert_eq!(split("brain=s3://b/x.zarr"), (Some("brain"), "s3://b/x.zarr"));
+        assert_eq!(split("https://h/x?a=b"), (None, "https://h/x?a=b"));
+        assert_eq!(split("dir/a=b"), (None, "dir/a=b"));
+        for (uri, name) in [
+            ("s3://b/x.zarr/", "x.zarr"),
+            ("https://h/a/b.zarr?x=1", "b.zarr"),
+            ("data.zarr", "data.zarr"),
+            ("manifest+dir/abc.json", "abc.json"),
+        ] {
+            assert_eq!(name_of(uri).unwrap(), name, "{uri}");
+        }
+        assert!(check_name("a/b").is_err() && check_name("").is_err() && check_name(".x").is_err());
+    }
+
+    #[test]
+    fn a_version_has_its_manifest_beside_its_objects() {
+        let id = "1284a14f-fe4f-4dc3-b10d-48e5db8bf18d";
+        let checksum = Digest::parse("6ddc4625befef8d6f9796835648162be-509--710206390").unwrap();
+        let wanted = format!("manifest+s3://b/zarr-manifest/128/4a1/{id}/{checksum}.json");
+        assert_eq!(manifest_of(&format!("s3://b/zarr/{id}/"), &checksum).unwrap(), wanted);
+        assert_eq!(manifest_of(&format!("s3://b/x/{id}"), &checksum), None);
+    }
+
+    #[tokio::test]
+    async fn a_source_is_opened_once_and_again_when_it_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let zarr = folder.path().join("a.zarr");
+        std::fs::create_dir(&zarr).unwrap();
+        let document = |text: &str| std::fs::write(zarr.join("zarr.json"), text).unwrap();
+        document(r#"{"zarr_format": 3, "node_type": "group"}"#);
+        let sources =
+            Sources::new(&[folder.path().to_str().unwrap().to_owned()], SourceOptions::default()).unwrap();
+        assert_eq!(sources.names().await.unwrap(), ["a.zarr"]);
+        assert!(sources.get("b.zarr", false).await.unwrap().is_none());
+        let first = sources.get("a.zarr", false).await.unwrap().unwrap();
+        let second = sources.get("a.zarr", false).await.unwrap().unwrap();
+        assert!(Arc::ptr_eq(&first, &second));
+        document(r#"{"zarr_format": 3, "node_type": "group", "attributes": {"a": 1}}"#);
+        tokio::time::sleep(FRESH).await;
+        let third = sources.get("a.zarr", false).await.unwrap().unwrap();
+        assert!(!Arc::ptr_eq(&first, &third));
+        assert!(third.zarr().is_ok() && sources.get("a.zarr@nothing", false).await.unwrap().is_none());
+    }
+}
