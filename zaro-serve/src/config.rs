@@ -41,8 +41,12 @@ pub struct Config {
     pub redirect: bool,
     /// The limits.
     pub limits: Limits,
-    /// Where requests are logged.
+    /// How requests are logged, to standard error.
     pub log: LogFormat,
+    /// Whether `/metrics` is answered.
+    pub metrics: bool,
+    /// The certificates and the key of a server over TLS, as PEM files.
+    pub tls: Option<(PathBuf, PathBuf)>,
 }
 
 /// Limits that keep one client from taking everything.
@@ -114,6 +118,8 @@ impl Default for Config {
             redirect: false,
             limits: Limits::default(),
             log: LogFormat::None,
+            metrics: false,
+            tls: None,
         }
     }
 }

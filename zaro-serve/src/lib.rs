@@ -5,10 +5,11 @@
 //! * [`Server`] listens, and passes requests on to an [`App`].
 //!
 //! ```text
-//!   accept    sockets, time limits, shutdown
-//!   app       one function from a request to an answer: names, routes, who may see what
+//!   accept    sockets, time limits, shutdown           tls, limits, metrics    what it needs
+//!   app       one function from a request to an answer: names and routes
 //!   raw       /data/: the keys of a store, byte for byte
-//!   sources   a name to an open store
+//!   views     /as/: the same chunks under other documents (overlay: changes in memory over a store)
+//!   sources   a name to an open store                  visible          who may see it
 //!   answer    conditions, ranges, headers, errors      path, request    what was asked
 //! ```
 
@@ -16,12 +17,18 @@ mod accept;
 mod answer;
 mod app;
 mod config;
+mod limits;
+mod metrics;
+mod overlay;
 mod path;
 mod raw;
 mod request;
 mod sources;
+mod tls;
+mod views;
+mod visible;
 
-pub use accept::Server;
+pub use accept::{Server, Serving};
 pub use answer::{Body, Caching, Fault, Response};
 pub use app::App;
 pub use config::{Config, Limits, LogFormat};
