@@ -46,6 +46,9 @@ pub(crate) struct Serve {
     /// Address under which clients reach the server, e.g. https://data.example.org
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
+    /// Host that references may lead to although it is not public; may be repeated
+    #[arg(long, value_name = "HOST")]
+    allow_host: Vec<String>,
     /// Proxy whose X-Forwarded-For is believed; may be repeated
     #[arg(long, value_name = "IP")]
     trust_proxy: Vec<IpAddr>,
@@ -114,6 +117,7 @@ impl Serve {
         config.cors.clone_from(&self.cors);
         config.hosts.clone_from(&self.host);
         config.base_url.clone_from(&self.base_url);
+        config.allowed_hosts.clone_from(&self.allow_host);
         config.proxies.clone_from(&self.trust_proxy);
         config.hidden.clone_from(&self.hide);
         config.tokens.clone_from(&self.tokens);

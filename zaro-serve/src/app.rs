@@ -44,8 +44,11 @@ pub(crate) struct Target {
 
 impl App {
     /// Checks the configuration; nothing is opened yet.
-    pub fn new(config: Config) -> zaro::Result<Self> {
+    pub fn new(mut config: Config) -> zaro::Result<Self> {
         config.check()?;
+        if !config.is_local() {
+            config.options.store.context = config.guarded();
+        }
         let sources = Sources::new(&config.sources, config.options.clone())?;
         if config.bare && sources.only().is_none() {
             return Err(zaro::Error::usage("only one Zarr can be served at /, not a folder of them"));
