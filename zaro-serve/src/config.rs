@@ -148,7 +148,8 @@ impl Config {
     /// others: whatever a reference or a redirect names.
     pub(crate) fn guarded(&self) -> Context {
         let options = &self.options;
-        let named = [&options.store.endpoint, &options.references.root, &options.references.target, &options.objects];
+        let named =
+            [&options.store.endpoint, &options.references.root, &options.references.target, &options.objects];
         let addresses = self.sources.iter().chain(named.into_iter().flatten());
         let mut hosts = self.allowed_hosts.clone();
         hosts.extend(addresses.filter_map(|uri| host_of(uri)).map(str::to_owned));

@@ -115,8 +115,13 @@ mod tests {
         ] {
             assert_eq!(is_public(ip.parse().unwrap()), wanted, "{ip}");
         }
-        let at = |text: &str| check(&Url::parse(text).unwrap(), &["10.0.0.7".to_owned(), "[FD00::7]".to_owned()]);
-        assert!(at("http://10.0.0.7:9000/").is_ok() && at("http://[fd00::7]/").is_ok() && at("http://10.0.0.8/").is_err());
+        let at =
+            |text: &str| check(&Url::parse(text).unwrap(), &["10.0.0.7".to_owned(), "[FD00::7]".to_owned()]);
+        assert!(
+            at("http://10.0.0.7:9000/").is_ok()
+                && at("http://[fd00::7]/").is_ok()
+                && at("http://10.0.0.8/").is_err()
+        );
         assert!(at("http://127.0.0.1:80/").is_err() && at("http://[::1]/").is_err());
         assert!(at("http://0x7f.1/").is_err() && at("http://2130706433/").is_err());
         assert!(at("http://example.org/").is_ok());
