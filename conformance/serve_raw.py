@@ -49,7 +49,7 @@ class Server:
         line = self.process.stdout.readline()
         if not line.startswith("http"):
             raise SystemExit(f"the server did not start: {line!r}")
-        self.url = line.strip().rstrip("/")
+        self.url = "/".join(line.strip().split("/")[:3])
         self.port = int(self.url.rsplit(":", 1)[1])
 
     def stop(self):
