@@ -234,3 +234,7 @@ fn options(request: &Request) -> Response {
     }
     response
 }
+
+#[cfg(test)]
+#[path = "app_tests.rs"]
+mod tests;
