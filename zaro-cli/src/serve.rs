@@ -18,7 +18,9 @@ Examples:
   Every Zarr, archive and reference file of a folder:
       zaro serve data/
   To everybody, from a bucket:
-      zaro serve s3://bucket/data.zarr --anonymous --bind 0.0.0.0:8000";
+      zaro serve s3://bucket/data.zarr --anonymous --bind 0.0.0.0:8000
+  An archive with all versions of its Zarrs (zarr-manifest/ beside zarr/), as folders at /zarrs/ and JSON at /api/:
+      zaro serve s3://dandiarchive --anonymous --redirect";
 
 /// Serve Zarrs over HTTP: plain Zarr for every client, read-only
 #[derive(Debug, Args)]
@@ -51,6 +53,9 @@ pub(crate) struct Serve {
     /// File of tokens: a token and the names of sources it opens per line
     #[arg(long, value_name = "FILE")]
     tokens: Option<PathBuf>,
+    /// Send clients to the objects of a version where anybody may read them, instead of passing their bytes on
+    #[arg(long)]
+    redirect: bool,
     /// Log requests to standard error: none, plain or json
     #[arg(long, value_name = "FORMAT", default_value = "none")]
     access_log: String,
@@ -71,6 +76,7 @@ impl Serve {
         config.proxies.clone_from(&self.trust_proxy);
         config.hidden.clone_from(&self.hide);
         config.tokens.clone_from(&self.tokens);
+        config.redirect = self.redirect;
         config.log = match self.access_log.as_str() {
             "none" => LogFormat::None,
             "plain" => LogFormat::Plain,

@@ -67,8 +67,10 @@ impl Server {
         if self.app.config.bare {
             return Ok(vec![format!("{base}/")]);
         }
+        let archive = self.app.sources.has_archive().then(|| format!("{base}/zarrs/"));
         let names = self.app.sources.names().await?;
-        Ok(names.iter().map(|name| format!("{base}/data/{}/", crate::path::encode(name))).collect())
+        let data = names.iter().map(|name| format!("{base}/data/{}/", crate::path::encode(name)));
+        Ok(archive.into_iter().chain(data).collect())
     }
 
     /// Answers requests until `stop` is done, then ends those under way.

@@ -9,6 +9,7 @@ use hyper::{HeaderMap, Method, StatusCode};
 use zaro::store::{ListOptions, SharedStore};
 
 use crate::answer::{Cors, Fault, Response, empty, full};
+use crate::archive;
 use crate::config::Config;
 use crate::path::{RequestPath, encode};
 use crate::raw;
@@ -83,7 +84,9 @@ impl App {
         if request.method == Method::OPTIONS {
             return Ok(options(request));
         }
-        if !request.is_get() && request.method.as_str() != "PROPFIND" {
+        // The API says in its own words what it does not do.
+        let refuses = !request.path.starts_with("/api/") || self.config.bare;
+        if !request.is_get() && request.method.as_str() != "PROPFIND" && refuses {
             return Err(Fault::method());
         }
         let path = RequestPath::parse(&request.path)?;
@@ -97,6 +100,8 @@ impl App {
         }
         match path.segments().as_slice() {
             ["healthz"] => Ok(full(StatusCode::OK, Some("text/plain"), "ok\n")),
+            ["zarrs", ..] => archive::answer_tree(self, request, path).await,
+            ["api", ..] => archive::answer_api(self, request, path).await,
             ["data", name, ..] => self.data(request, path, name, 2).await,
             _ => Err(Fault::not_found()),
         }
@@ -147,7 +152,7 @@ async fn is_folder(store: &SharedStore, key: &str) -> Result<bool, Fault> {
 }
 
 /// 301 to a path of this server.
-fn redirect(path: &str) -> Response {
+pub(crate) fn redirect(path: &str) -> Response {
     let mut response = empty(StatusCode::MOVED_PERMANENTLY);
     // The path came from a request, so it is fit for a header; else it is encoded once more.
     let to = HeaderValue::from_str(path).or_else(|_| HeaderValue::from_str(&encode(path).to_string()));

@@ -7,6 +7,7 @@
 //! ```text
 //!   accept    sockets, time limits, shutdown
 //!   app       one function from a request to an answer: names, routes, who may see what
+//!   archive   /zarrs/ and /api/: an archive of versions
 //!   raw       /data/: the keys of a store, byte for byte
 //!   sources   a name to an open store
 //!   answer    conditions, ranges, headers, errors      path, request    what was asked
@@ -15,6 +16,7 @@
 mod accept;
 mod answer;
 mod app;
+mod archive;
 mod config;
 mod path;
 mod raw;

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use futures::stream::BoxStream;
 
 use crate::error::Result;
-use crate::store::{Listing, Origin, Pin, SharedStore};
+use crate::store::{Listing, ObjectMeta, Origin, Pin, SharedStore};
 
 pub(crate) mod addresses;
 pub(crate) mod arrays;
@@ -146,6 +146,12 @@ pub trait Map: Debug + Send + Sync + 'static {
     /// What this is, for messages.
     fn noun(&self) -> &'static str {
         "a set of references"
+    }
+
+    /// What the map itself states of the object at `key`, if that tells its states apart; then nobody is asked.
+    fn stated(&self, key: &str) -> Option<ObjectMeta> {
+        let _ = key;
+        None
     }
 
     /// The size of a remote object, if the map knows it without a request.

@@ -248,6 +248,9 @@ impl Store for ReferenceStore {
     }
 
     async fn stat(&self, key: &str) -> Result<Option<ObjectMeta>> {
+        if let Some(meta) = self.map.stated(key) {
+            return Ok(Some(meta));
+        }
         let found = self.map.locate(key).await.map_err(|e| e.with_key(key).with_store(self))?;
         match found {
             None => Ok(None),
@@ -281,8 +284,10 @@ impl Store for ReferenceStore {
             let seen = Arc::clone(&seen);
             async move {
                 let (key, location) = found.map_err(|e| e.with_store(self))?;
-                let mut meta = ObjectMeta::Unknown;
-                if facts {
+                let stated = if facts { self.map.stated(&key) } else { None };
+                let is_stated = stated.is_some();
+                let mut meta = stated.unwrap_or_default();
+                if facts && !is_stated {
                     let size = self.size_of(&key, &location).await?;
                     // What cannot be told now is not said; who asks for it by itself gets the reason.
                     let state = self.state_of(&key, &location, &seen).await.unwrap_or(None);
