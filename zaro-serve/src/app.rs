@@ -85,11 +85,12 @@ impl App {
             return Ok(options(request));
         }
         // The API says in its own words what it does not do.
-        let refuses = !request.path.starts_with("/api/") || self.config.bare;
-        if !request.is_get() && request.method.as_str() != "PROPFIND" && refuses {
+        let is_api = request.path.starts_with("/api/") && !self.config.bare;
+        if !request.is_get() && request.method.as_str() != "PROPFIND" && !is_api {
             return Err(Fault::method());
         }
-        let path = RequestPath::parse(&request.path)?;
+        let path = RequestPath::parse(&request.path);
+        let path = path.map_err(|fault| if is_api { archive::in_json(fault) } else { fault })?;
         self.route(request, &path).await
     }
 

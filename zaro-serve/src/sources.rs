@@ -206,7 +206,8 @@ impl Sources {
 
     /// The names of all sources, in order; not of their versions.
     pub async fn names(&self) -> Result<Vec<String>> {
-        let mut out: Vec<String> = self.places.keys().filter(|name| !self.is_archive(name)).cloned().collect();
+        let mut out: Vec<String> =
+            self.places.keys().filter(|name| !self.is_archive(name)).cloned().collect();
         for folder in &self.folders {
             let store = zaro::open::open_store(folder, &self.options).await?;
             let mut entries = store.list_opts("", &ListOptions::default());
@@ -361,9 +362,7 @@ impl Sources {
         let time = version.and_then(time_of);
         let (checksum, fixed) = match (version, time) {
             (None, _) => (archive.newest(id).await?.ok_or_else(none)?, false),
-            (Some(_), Some(time)) => {
-                (archive.version_at(id, time).await?.ok_or_else(none)?.checksum, false)
-            }
+            (Some(_), Some(time)) => (archive.version_at(id, time).await?.ok_or_else(none)?.checksum, false),
             (Some(version), None) => (Digest::parse(version).ok_or_else(none)?, true),
         };
         let open = archive.open(id, checksum).await?.ok_or_else(none)?;
@@ -387,7 +386,8 @@ impl Sources {
         let (bucket, path) = zaro::open::open_bucket(uri, &self.options.store)?;
         let zarr = BucketZarr::new(bucket, &path)?;
         let document = document_at(&zarr, time, ManifestOptions::default()).await?;
-        let document = document.ok_or_else(|| Error::not_found("the Zarr had no objects yet at that time"))?;
+        let document =
+            document.ok_or_else(|| Error::not_found("the Zarr had no objects yet at that time"))?;
         let manifest = zaro::blocking::spawn_blocking(move || {
             let mut text = Vec::new();
             document.write(&mut text)?;

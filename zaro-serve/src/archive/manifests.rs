@@ -201,8 +201,11 @@ mod tests {
         for count in counts {
             let mut builder = Builder::new(Fields::ALL);
             for i in 0..*count {
-                let entry =
-                    EntryRef { etag: Some("d41d8cd98f00b204e9800998ecf8427e"), size: i, ..EntryRef::default() };
+                let entry = EntryRef {
+                    etag: Some("d41d8cd98f00b204e9800998ecf8427e"),
+                    size: i,
+                    ..EntryRef::default()
+                };
                 builder.push(&format!("c/{i:06}"), &entry).unwrap();
             }
             let manifest = builder.finish().unwrap();

@@ -18,6 +18,8 @@ mod manifests;
 mod store;
 #[cfg(test)]
 pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 mod tree;
 mod versions;
 
@@ -29,7 +31,7 @@ use zaro::open::SourceOptions;
 use zaro::store::{Bucket, Entry, ListOptions, PrefixStore, SharedStore};
 use zaro::{Error, ErrorKind, Result};
 
-pub(crate) use self::api::answer as answer_api;
+pub(crate) use self::api::{answer as answer_api, in_json};
 use self::manifests::Manifests;
 use self::store::TreeStore;
 pub(crate) use self::tree::answer as answer_tree;

@@ -63,7 +63,8 @@ impl Store for TreeStore {
         }
         // A manifest and its version lie side by side: a listing that goes on after the first goes on with the second.
         let after = options.after.as_deref();
-        let left_over = after.filter(|after| level == LEVELS && !options.recursive && Self::is_manifest(after));
+        let left_over =
+            after.filter(|after| level == LEVELS && !options.recursive && Self::is_manifest(after));
         let left_over = left_over.map(version_of);
         let mut options = options.clone();
         if let Some(stem) = after.and_then(|after| after.trim_end_matches('/').strip_suffix(".zarr")) {
@@ -91,7 +92,9 @@ impl Store for TreeStore {
 pub(crate) struct Unknown;
 
 fn unknown() -> Error {
-    Error::unsupported("this archive has manifests only; whoever runs the server has to name the place of the objects")
+    Error::unsupported(
+        "this archive has manifests only; whoever runs the server has to name the place of the objects",
+    )
 }
 
 impl fmt::Display for Unknown {

@@ -131,8 +131,8 @@ pub(crate) fn path_of(id: &str, checksum: &Digest) -> Option<String> {
 pub(crate) fn redirect_to(status: StatusCode, location: &str) -> Result<Response, Fault> {
     let mut response = empty(status);
     let location = HeaderValue::from_str(location);
-    let location =
-        location.map_err(|_| Fault::new(StatusCode::BAD_GATEWAY, "the object has no address that can be sent"))?;
+    let location = location
+        .map_err(|_| Fault::new(StatusCode::BAD_GATEWAY, "the object has no address that can be sent"))?;
     response.headers_mut().insert(LOCATION, location);
     response.headers_mut().insert(CACHE_CONTROL, Caching::Live.value(false));
     Ok(response)
@@ -176,7 +176,9 @@ async fn rows(
 ) -> zaro::Result<()> {
     let mut text = match json {
         true => "[".to_owned(),
-        false => format!("<!DOCTYPE html>\n<html><head>\n<title>Index of {title}</title>\n</head><body>\n<pre>\n"),
+        false => {
+            format!("<!DOCTYPE html>\n<html><head>\n<title>Index of {title}</title>\n</head><body>\n<pre>\n")
+        }
     };
     let mut first = true;
     let options = ListOptions::default().with_facts(json);

@@ -82,19 +82,22 @@ struct Call<'a> {
 
 /// Answers a request below `/api/`.
 pub(crate) async fn answer(app: &App, request: &Request, path: &RequestPath) -> Result<Response, Fault> {
-    let answered = match answered(app, request, path).await {
-        Ok(response) => Ok(response),
-        Err(fault) if fault.json.is_some() => Err(fault),
-        Err(fault) if fault.status == StatusCode::NOT_FOUND => Err(detail(fault.status, "Not found.")),
-        Err(fault) => Err(detail(fault.status, &fault.message)),
-    };
-    match answered {
+    match answered(app, request, path).await.map_err(in_json) {
         Err(fault) if fault.status == StatusCode::METHOD_NOT_ALLOWED => {
             let mut response = fault.response();
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD, OPTIONS"));
             Ok(response)
         }
         other => other,
+    }
+}
+
+/// A fault of a request to the API, as JSON.
+pub(crate) fn in_json(fault: Fault) -> Fault {
+    match fault {
+        fault if fault.json.is_some() => fault,
+        fault if fault.status == StatusCode::NOT_FOUND => detail(fault.status, "Not found."),
+        fault => detail(fault.status, &fault.message),
     }
 }
 

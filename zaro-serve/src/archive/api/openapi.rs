@@ -5,7 +5,12 @@ use zaro::meta::Json;
 /// Paths with what they are, their parameters, and the name of the schema of their answer, if they do not redirect.
 const PATHS: [(&str, &str, &[&str], Option<&str>); 9] = [
     ("/api/openapi.json", "This description", &[], None),
-    ("/api/zarr/", "All Zarrs, each with its newest version", &["name", "page", "page_size"], Some("ZarrPage")),
+    (
+        "/api/zarr/",
+        "All Zarrs, each with its newest version",
+        &["name", "page", "page_size"],
+        Some("ZarrPage"),
+    ),
     ("/api/zarr/{zarr_id}/", "A Zarr with its newest version", &[], Some("Zarr")),
     ("/api/zarr/{zarr_id}/files/", "The files of the newest version", FILES, Some("FilePage")),
     (
@@ -73,7 +78,10 @@ fn operation(path: &str, summary: &str, query: &[&str], schema: Option<&str>) ->
     let has_values = path.contains('{') || !query.is_empty();
     if has_values {
         responses.set("400", answer("A value is not valid", reference("schemas", "Invalid")));
-        responses.set("404", answer("There is no such Zarr, version, file or page", reference("schemas", "Detail")));
+        responses.set(
+            "404",
+            answer("There is no such Zarr, version, file or page", reference("schemas", "Detail")),
+        );
     }
     responses.set("502", answer("The archive could not be read", reference("schemas", "Detail")));
     let mut out = object([("summary", text(summary)), ("responses", responses)]);
