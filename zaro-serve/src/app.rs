@@ -9,6 +9,7 @@ use hyper::{HeaderMap, Method, StatusCode};
 use zaro::store::{ListOptions, SharedStore};
 
 use crate::answer::{Cors, Fault, Response, empty, full};
+use crate::archive;
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::path::{RequestPath, encode};
@@ -103,10 +104,13 @@ impl App {
         if request.method == Method::OPTIONS {
             return Ok(options(request));
         }
-        if !request.is_get() && request.method.as_str() != "PROPFIND" {
+        // The API says in its own words what it does not do.
+        let is_api = request.path.starts_with("/api/") && !self.config.bare;
+        if !request.is_get() && request.method.as_str() != "PROPFIND" && !is_api {
             return Err(Fault::method());
         }
-        let path = RequestPath::parse(&request.path)?;
+        let path = RequestPath::parse(&request.path);
+        let path = path.map_err(|fault| if is_api { archive::in_json(fault) } else { fault })?;
         // A credential that is not valid is told so whatever is asked for; but a look at the server's health needs none.
         if !matches!(path.segments().as_slice(), ["healthz" | "readyz"]) {
             self.tokens.access(request)?;
@@ -136,6 +140,8 @@ impl App {
                 let source = self.source(request, name).await?.view(view).await?;
                 self.data(request, path, source, 3).await
             }
+            ["zarrs", ..] => archive::answer_tree(self, request, path).await,
+            ["api", ..] => archive::answer_api(self, request, path).await,
             _ => Err(Fault::not_found()),
         }
     }
@@ -213,7 +219,7 @@ async fn is_folder(store: &SharedStore, key: &str) -> Result<bool, Fault> {
 }
 
 /// 301 to a path of this server.
-fn redirect(path: &str) -> Response {
+pub(crate) fn redirect(path: &str) -> Response {
     let mut response = empty(StatusCode::MOVED_PERMANENTLY);
     // The path came from a request, so it is fit for a header; else it is encoded once more.
     let to = HeaderValue::from_str(path).or_else(|_| HeaderValue::from_str(&encode(path).to_string()));

@@ -7,6 +7,7 @@
 //! ```text
 //!   accept    sockets, time limits, shutdown           tls, limits, metrics    what it needs
 //!   app       one function from a request to an answer: names and routes
+//!   archive   /zarrs/ and /api/: an archive of versions
 //!   raw       /data/: the keys of a store, byte for byte
 //!   views     /as/: the same chunks under other documents (overlay: changes in memory over a store)
 //!   sources   a name to an open store                  visible          who may see it
@@ -16,6 +17,7 @@
 mod accept;
 mod answer;
 mod app;
+mod archive;
 mod config;
 mod limits;
 mod metrics;
