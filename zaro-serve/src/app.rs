@@ -11,6 +11,7 @@ use zaro::store::{ListOptions, SharedStore};
 use crate::answer::{Cors, Fault, Response, empty, full};
 use crate::config::Config;
 use crate::path::{RequestPath, encode};
+use crate::pixels::{self, Pixels};
 use crate::raw;
 use crate::request::Request;
 use crate::sources::{Source, Sources};
@@ -23,6 +24,7 @@ const METHODS: &str = "GET, HEAD, OPTIONS, PROPFIND";
 pub struct App {
     pub(crate) config: Config,
     pub(crate) sources: Sources,
+    pub(crate) pixels: Pixels,
     cors: Cors,
 }
 
@@ -43,7 +45,8 @@ impl App {
             return Err(zaro::Error::usage("only one Zarr can be served at /, not a folder of them"));
         }
         let cors = config.cors();
-        Ok(Self { config, sources, cors })
+        let pixels = Pixels::new(&config);
+        Ok(Self { config, sources, pixels, cors })
     }
 
     /// Answers a request. Every answer lets the pages of permitted origins read it, whatever its status.
@@ -98,6 +101,7 @@ impl App {
         match path.segments().as_slice() {
             ["healthz"] => Ok(full(StatusCode::OK, Some("text/plain"), "ok\n")),
             ["data", name, ..] => self.data(request, path, name, 2).await,
+            [route, ..] if pixels::ROUTES.contains(route) => pixels::answer(self, request, path).await,
             _ => Err(Fault::not_found()),
         }
     }

@@ -7,7 +7,7 @@
 //! ```text
 //!   accept    sockets, time limits, shutdown
 //!   app       one function from a request to an answer: names, routes, who may see what
-//!   raw       /data/: the keys of a store, byte for byte
+//!   raw       /data/: the keys of a store, byte for byte      pixels    numbers and pictures
 //!   sources   a name to an open store
 //!   answer    conditions, ranges, headers, errors      path, request    what was asked
 //! ```
@@ -17,6 +17,7 @@ mod answer;
 mod app;
 mod config;
 mod path;
+mod pixels;
 mod raw;
 mod request;
 mod sources;
