@@ -13,6 +13,7 @@ use crate::archive;
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::path::{RequestPath, encode};
+use crate::pixels::{self, Pixels};
 use crate::raw;
 use crate::request::Request;
 use crate::sources::{Source, Sources};
@@ -32,6 +33,7 @@ pub struct App {
     pub(crate) sources: Sources,
     pub(crate) metrics: Arc<Metrics>,
     tokens: Tokens,
+    pub(crate) pixels: Pixels,
     cors: Cors,
 }
 
@@ -56,7 +58,8 @@ impl App {
         }
         let tokens = config.tokens.as_deref().map_or_else(|| Ok(Tokens::default()), Tokens::read)?;
         let cors = config.cors();
-        Ok(Self { config, sources, tokens, cors, metrics: Arc::default() })
+        let pixels = Pixels::new(&config);
+        Ok(Self { config, sources, tokens, cors, pixels, metrics: Arc::default() })
     }
 
     /// The same counters as another, which this one takes the place of.
@@ -142,6 +145,7 @@ impl App {
             }
             ["zarrs", ..] => archive::answer_tree(self, request, path).await,
             ["api", ..] => archive::answer_api(self, request, path).await,
+            [route, ..] if pixels::ROUTES.contains(route) => pixels::answer(self, request, path).await,
             _ => Err(Fault::not_found()),
         }
     }

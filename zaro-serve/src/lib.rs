@@ -9,6 +9,7 @@
 //!   app       one function from a request to an answer: names and routes
 //!   archive   /zarrs/ and /api/: an archive of versions
 //!   raw       /data/: the keys of a store, byte for byte
+//!   pixels    /tile/, /region/, /iiif/ and others: numbers and pictures
 //!   views     /as/: the same chunks under other documents (overlay: changes in memory over a store)
 //!   sources   a name to an open store                  visible          who may see it
 //!   answer    conditions, ranges, headers, errors      path, request    what was asked
@@ -23,6 +24,7 @@ mod limits;
 mod metrics;
 mod overlay;
 mod path;
+mod pixels;
 mod raw;
 mod request;
 mod sources;
