@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use futures::TryStreamExt as _;
 use hyper::header::{ALLOW, HeaderValue, LOCATION};
@@ -11,9 +12,9 @@ use zaro::store::{ListOptions, SharedStore};
 use crate::answer::{Cors, Fault, Response, empty, full};
 use crate::config::Config;
 use crate::path::{RequestPath, encode};
-use crate::raw;
 use crate::request::Request;
 use crate::sources::{Source, Sources};
+use crate::{dav, listing, raw};
 
 /// The methods of a read-only server.
 const METHODS: &str = "GET, HEAD, OPTIONS, PROPFIND";
@@ -24,6 +25,8 @@ pub struct App {
     pub(crate) config: Config,
     pub(crate) sources: Sources,
     cors: Cors,
+    /// When it was made: the date of what has none.
+    since: SystemTime,
 }
 
 /// What a path names in a source: a key, and whether it was written as a folder.
@@ -43,7 +46,7 @@ impl App {
             return Err(zaro::Error::usage("only one Zarr can be served at /, not a folder of them"));
         }
         let cors = config.cors();
-        Ok(Self { config, sources, cors })
+        Ok(Self { config, sources, cors, since: SystemTime::now() })
     }
 
     /// Answers a request. Every answer lets the pages of permitted origins read it, whatever its status.
@@ -97,6 +100,7 @@ impl App {
         }
         match path.segments().as_slice() {
             ["healthz"] => Ok(full(StatusCode::OK, Some("text/plain"), "ok\n")),
+            [] | ["data"] => self.index(request, path).await,
             ["data", name, ..] => self.data(request, path, name, 2).await,
             _ => Err(Fault::not_found()),
         }
@@ -106,6 +110,20 @@ impl App {
     pub(crate) async fn source(&self, _request: &Request, name: &str) -> Result<Arc<Source>, Fault> {
         let source = self.sources.get(name, false).await.map_err(|e| Fault::behind(&e))?;
         source.ok_or_else(Fault::not_found)
+    }
+
+    /// The names of the sources that the client may see.
+    async fn names(&self, _request: &Request) -> Result<Vec<String>, Fault> {
+        self.sources.names().await.map_err(|e| Fault::behind(&e))
+    }
+
+    /// The names of the sources.
+    async fn index(&self, request: &Request, path: &RequestPath) -> Result<Response, Fault> {
+        match path.slash {
+            _ if !request.is_get() => dav::sources(self.names(request).await?, self.since, request),
+            true => listing::sources(self.names(request).await?, request),
+            false => Ok(redirect(&format!("{}/", request.path))),
+        }
     }
 
     /// A key of a source, or a folder of it.
@@ -119,16 +137,21 @@ impl App {
         let source = self.source(request, name).await?;
         let key = path.key(skip).ok_or_else(Fault::not_found)?;
         let target = Target { source, key, slash: path.slash };
-        if request.is_get() && !target.slash && !target.key.is_empty() {
+        if !request.is_get() {
+            return dav::answer(&target, request).await;
+        }
+        if target.slash {
+            return listing::folder(&target.source, &target.key, request).await;
+        }
+        if !target.key.is_empty() {
             if let Some(response) = raw::get(&target.source, &target.key, request).await? {
                 return Ok(response);
             }
-            return match is_folder(target.source.store(), &target.key).await? {
-                true => Ok(redirect(&format!("{}/", request.path))),
-                false => Err(Fault::not_found()),
-            };
+            if !is_folder(target.source.store(), &target.key).await? {
+                return Err(Fault::not_found());
+            }
         }
-        Err(Fault::not_found())
+        Ok(redirect(&format!("{}/", request.path)))
     }
 }
 

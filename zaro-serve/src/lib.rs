@@ -7,6 +7,7 @@
 //! ```text
 //!   accept    sockets, time limits, shutdown
 //!   app       one function from a request to an answer: names, routes, who may see what
+//!   dav       PROPFIND                                 listing    folders as pages and JSON
 //!   raw       /data/: the keys of a store, byte for byte
 //!   sources   a name to an open store
 //!   answer    conditions, ranges, headers, errors      path, request    what was asked
@@ -16,6 +17,8 @@ mod accept;
 mod answer;
 mod app;
 mod config;
+mod dav;
+mod listing;
 mod path;
 mod raw;
 mod request;

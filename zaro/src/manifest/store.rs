@@ -11,7 +11,7 @@ use futures::stream::{self, BoxStream, StreamExt};
 use super::model::{Leaf, Manifest};
 use crate::error::Result;
 use crate::reference::{Location, Map, Remote};
-use crate::store::{Listing, Pin, check_prefix, join};
+use crate::store::{Listing, ObjectMeta, Pin, RemoteMeta, check_prefix, join};
 
 /// Entries per batch when all are listed.
 const BATCH: usize = 1000;
@@ -76,6 +76,21 @@ impl Map for ManifestMap {
             objects: dir.files().map(|leaf| leaf.name().to_owned()).collect(),
             prefixes: dir.dirs().map(|dir| dir.name().to_owned()).collect(),
         })
+    }
+
+    /// The stored `ETag` tells the states of an object apart, and the manifest has it.
+    fn stated(&self, key: &str) -> Option<ObjectMeta> {
+        let (leaf, fields) = (self.manifest.get(key)?, self.manifest.fields());
+        if !fields.tell_content() {
+            return None;
+        }
+        let meta = RemoteMeta {
+            etag: Some(format!("\"{}\"", leaf.etag()?)),
+            modified: leaf.modified().map(|time| time.seconds),
+            size: Some(leaf.size()),
+            version: leaf.version().filter(|_| self.versions),
+        };
+        Some(meta.into())
     }
 
     fn entries(&self, prefix: &str) -> BoxStream<'_, Result<(String, Location)>> {

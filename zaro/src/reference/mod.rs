@@ -16,7 +16,7 @@ use bytes::Bytes;
 use futures::stream::BoxStream;
 
 use crate::error::Result;
-use crate::store::{Listing, Origin, Pin, SharedStore};
+use crate::store::{Listing, ObjectMeta, Origin, Pin, SharedStore};
 
 pub(crate) mod addresses;
 pub(crate) mod arrays;
@@ -148,9 +148,20 @@ pub trait Map: Debug + Send + Sync + 'static {
         "a set of references"
     }
 
+    /// What the map itself states of the object at `key`, if that tells its states apart; then nobody is asked.
+    fn stated(&self, key: &str) -> Option<ObjectMeta> {
+        let _ = key;
+        None
+    }
+
     /// The size of a remote object, if the map knows it without a request.
     fn known_size(&self, remote: &Remote) -> Option<u64> {
         remote.span.map(|s| s.length).or_else(|| remote.pin.as_ref().and_then(|p| p.size))
+    }
+
+    /// The size of the object at `key`, if the map itself has it at hand.
+    fn stated_size(&self, key: &str) -> Option<u64> {
+        self.stated(key)?.size()
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::FutureExt;
-use futures::stream::{BoxStream, StreamExt};
+use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 
 use super::{Location, Remote, SharedMap, Span, Targets};
 use crate::error::{Error, Result, redacted};
@@ -113,6 +113,13 @@ impl ReferenceStore {
         };
         let span = remote.span.map(|s| format!("{}+{}", s.offset, s.length)).unwrap_or_default();
         Ok(object.map(|state| format!("{} {span} {state}", remote.url)))
+    }
+
+    /// An entry with what the map itself states of it.
+    fn at_no_cost(&self, KeyEntry { key, meta, .. }: KeyEntry) -> KeyEntry {
+        let size = || self.map.stated_size(&key).map(|size| ObjectMeta::of_text(None, Some(size)));
+        let meta = self.map.stated(&key).or_else(size).unwrap_or(meta);
+        KeyEntry::new(key, meta)
     }
 
     async fn fetch(&self, remote: &Remote, options: GetOptions<'_>) -> Result<Object> {
@@ -248,6 +255,9 @@ impl Store for ReferenceStore {
     }
 
     async fn stat(&self, key: &str) -> Result<Option<ObjectMeta>> {
+        if let Some(meta) = self.map.stated(key) {
+            return Ok(Some(meta));
+        }
         let found = self.map.locate(key).await.map_err(|e| e.with_key(key).with_store(self))?;
         match found {
             None => Ok(None),
@@ -266,7 +276,14 @@ impl Store for ReferenceStore {
                 let found = self.map.list(&folder).await;
                 found.map(FolderNames::from).map_err(|e| e.with_key(folder).with_store(self))
             });
-            return with_facts(self, options, names);
+            if options.facts {
+                return with_facts(self, options, names);
+            }
+            let known = names.map_ok(|entry| match entry {
+                Entry::Object(object) => Entry::Object(self.at_no_cost(object)),
+                folder => folder,
+            });
+            return known.boxed();
         }
         let (seen, facts) = (Arc::new(Mutex::default()), options.facts);
         let mut after = options.after.clone();
@@ -281,14 +298,17 @@ impl Store for ReferenceStore {
             let seen = Arc::clone(&seen);
             async move {
                 let (key, location) = found.map_err(|e| e.with_store(self))?;
-                let mut meta = ObjectMeta::Unknown;
-                if facts {
+                let stated = if facts { self.map.stated(&key) } else { None };
+                let is_stated = stated.is_some();
+                let mut meta = stated.unwrap_or_default();
+                if facts && !is_stated {
                     let size = self.size_of(&key, &location).await?;
                     // What cannot be told now is not said; who asks for it by itself gets the reason.
                     let state = self.state_of(&key, &location, &seen).await.unwrap_or(None);
                     meta = ObjectMeta::of_text(state, Some(size));
                 }
-                Ok(Entry::Object(KeyEntry::new(key, meta)))
+                let object = KeyEntry::new(key, meta);
+                Ok(Entry::Object(if facts { object } else { self.at_no_cost(object) }))
             }
         });
         entries.buffered(SIZES_AT_ONCE).boxed()

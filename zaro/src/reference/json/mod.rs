@@ -169,6 +169,13 @@ impl Map for JsonMap {
         }));
         stream::iter(all).boxed()
     }
+
+    fn stated_size(&self, key: &str) -> Option<u64> {
+        match self.find(key)? {
+            TableEntry::Inline { length, .. } | TableEntry::Span { length, .. } => Some(length),
+            TableEntry::Whole { .. } | TableEntry::Bad(_) => None,
+        }
+    }
 }
 
 #[cfg(test)]
