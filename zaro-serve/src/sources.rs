@@ -52,6 +52,19 @@ impl Source {
         &self.store
     }
 
+    /// One of this store, for tests.
+    #[cfg(test)]
+    pub(crate) fn of_store(store: SharedStore) -> Arc<Self> {
+        Arc::new(Self {
+            name: "test".to_owned(),
+            zarr: Err("a store alone".to_owned()),
+            store,
+            caching: Caching::Live,
+            private: false,
+            since: SystemTime::UNIX_EPOCH,
+        })
+    }
+
     /// Its hierarchy; an error if the root is damaged.
     pub fn zarr(&self) -> Result<&Arc<Zarr>> {
         self.zarr.as_ref().map_err(|e| Error::invalid(e.clone()))

@@ -14,7 +14,7 @@ use hyper::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderValue, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 
-pub(crate) use pipe::{Form, Pieces, begin};
+pub(crate) use pipe::{Form, begin};
 pub(crate) use rows::{Row, Walk};
 
 use crate::answer::{Caching, Fault, Response, empty, full, http_date, stream};
@@ -98,4 +98,4 @@ pub(crate) fn push_escaped(out: &mut String, text: &str) {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
