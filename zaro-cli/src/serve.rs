@@ -9,6 +9,7 @@ use zaro_serve::{App, Config, LogFormat, Server};
 
 use crate::args::Common;
 use crate::output;
+use crate::paint::plain;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,8 +26,11 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Serve {
     /// What to serve: NAME=URI, a URI, or a folder of Zarrs; may be repeated
-    #[arg(value_name = "[NAME=]URI", required = true)]
+    #[arg(value_name = "[NAME=]URI", required_unless_present = "sources_file")]
     sources: Vec<String>,
+    /// File with more of them, one per line; read again on SIGHUP, as are tokens and certificates
+    #[arg(long = "sources", value_name = "FILE")]
+    sources_file: Option<PathBuf>,
     /// Address to listen on; may be repeated [default: 127.0.0.1:8000]
     #[arg(long, value_name = "ADDR")]
     bind: Vec<String>,
@@ -42,6 +46,9 @@ pub(crate) struct Serve {
     /// Address under which clients reach the server, e.g. https://data.example.org
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
+    /// Host that references may lead to although it is not public; may be repeated
+    #[arg(long, value_name = "HOST")]
+    allow_host: Vec<String>,
     /// Proxy whose X-Forwarded-For is believed; may be repeated
     #[arg(long, value_name = "IP")]
     trust_proxy: Vec<IpAddr>,
@@ -54,12 +61,54 @@ pub(crate) struct Serve {
     /// Log requests to standard error: none, plain or json
     #[arg(long, value_name = "FORMAT", default_value = "none")]
     access_log: String,
+    /// Answer /metrics, for Prometheus
+    #[arg(long)]
+    metrics: bool,
+    /// Certificate chain for TLS, a PEM file; with --tls-key
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Private key for TLS, a PEM file
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Requests per second of one client [default: no limit]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    rate: u32,
+    /// Connections at once
+    #[arg(long, value_name = "N", default_value_t = 2048)]
+    max_connections: usize,
+    /// Connections at once of one client
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    max_connections_per_client: usize,
 }
 
 impl Serve {
     pub(crate) async fn run(&self, common: &Common) -> Result<()> {
+        let server = Server::bind(App::new(self.config(common)?)?).await?;
+        for line in server.greeting().await? {
+            output::print(&format!("{line}\n"))?;
+        }
+        let stop = crate::signal::stops();
+        let serving = server.serving();
+        let reload = || match self.config(common).and_then(|config| serving.reload(config)) {
+            Ok(()) => eprintln!("zaro: read again"),
+            Err(e) => eprintln!("zaro: {}; everything stays as it was", plain(&crate::said(&e))),
+        };
+        let stopped = async move { stop.cancelled().await };
+        tokio::select! {
+            done = server.run(stopped) => done,
+            () = crate::signal::hangups(reload) => Ok(()),
+        }
+    }
+
+    /// The settings, with everything that is in files read now.
+    fn config(&self, common: &Common) -> Result<Config> {
         let mut config = Config::default();
         config.sources.clone_from(&self.sources);
+        if let Some(path) = &self.sources_file {
+            let text = std::fs::read_to_string(path).map_err(|e| Error::from(e).within(path.display()))?;
+            let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+            config.sources.extend(lines.map(str::to_owned));
+        }
         config.bare = self.bare;
         config.options = common.source_options()?;
         if !self.bind.is_empty() {
@@ -68,21 +117,22 @@ impl Serve {
         config.cors.clone_from(&self.cors);
         config.hosts.clone_from(&self.host);
         config.base_url.clone_from(&self.base_url);
+        config.allowed_hosts.clone_from(&self.allow_host);
         config.proxies.clone_from(&self.trust_proxy);
         config.hidden.clone_from(&self.hide);
         config.tokens.clone_from(&self.tokens);
+        config.metrics = self.metrics;
+        config.tls = self.tls_cert.clone().zip(self.tls_key.clone());
+        config.limits.rate = self.rate;
+        config.limits.connections = self.max_connections;
+        config.limits.connections_per_client = self.max_connections_per_client;
         config.log = match self.access_log.as_str() {
             "none" => LogFormat::None,
             "plain" => LogFormat::Plain,
             "json" => LogFormat::Json,
             other => return Err(Error::usage(format!("--access-log {other}: use none, plain or json"))),
         };
-        let server = Server::bind(App::new(config)?).await?;
-        for line in server.greeting().await? {
-            output::print(&format!("{line}\n"))?;
-        }
-        let stop = crate::signal::stops();
-        server.run(async move { stop.cancelled().await }).await
+        Ok(config)
     }
 }
 

@@ -55,7 +55,7 @@ impl std::io::Read for StoppableStdin {
     }
 }
 
-pub(crate) use system::listen;
+pub(crate) use system::{hangups, listen};
 
 #[cfg(unix)]
 mod system {
@@ -104,6 +104,14 @@ mod system {
         }
     }
 
+    /// Calls `heard` each time the process is told to read its settings again (SIGHUP).
+    pub(crate) async fn hangups(heard: impl Fn()) {
+        let Ok(mut signal) = signal(SignalKind::hangup()) else { return std::future::pending().await };
+        while signal.recv().await.is_some() {
+            heard();
+        }
+    }
+
     /// Whether a signal was ignored when the process started.
     fn is_ignored(kind: SignalKind) -> bool {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -132,6 +140,11 @@ mod system {
         pub(super) fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
             self.0.read(buf)
         }
+    }
+
+    /// There is no such signal.
+    pub(crate) async fn hangups(_heard: impl Fn()) {
+        std::future::pending().await
     }
 
     /// Waits for signals from now on.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -12,20 +12,25 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, Limited};
 use hyper::StatusCode;
 use hyper::body::Incoming;
+use hyper::header::CONTENT_LENGTH;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, Sleep};
+use tokio_rustls::TlsAcceptor;
 use zaro::{Error, Result};
 
 use crate::answer::{Fault, Response};
 use crate::app::App;
-use crate::config::Limits;
+use crate::config::{Config, Limits};
+use crate::limits::Rate;
+use crate::metrics;
 use crate::request::{Query, Request};
+use crate::tls;
 
 /// The largest body of a request: that of a PROPFIND.
 const MAX_BODY: usize = 64 << 10;
@@ -36,8 +41,52 @@ const LAST_REQUESTS: Duration = Duration::from_secs(10);
 /// A server that listens.
 #[derive(Debug)]
 pub struct Server {
-    app: Arc<App>,
+    serving: Serving,
     listeners: Vec<TcpListener>,
+}
+
+/// What answers requests now. Cheap to clone; all clones change together.
+#[derive(Debug, Clone)]
+pub struct Serving(Arc<RwLock<Current>>);
+
+#[derive(Clone)]
+struct Current {
+    app: Arc<App>,
+    tls: Option<TlsAcceptor>,
+    rate: Option<Arc<Rate>>,
+}
+
+impl std::fmt::Debug for Current {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Current").field("app", &self.app).finish_non_exhaustive()
+    }
+}
+
+impl Serving {
+    fn new(app: App) -> Result<Self> {
+        Ok(Self(Arc::new(RwLock::new(Current::of(app)?))))
+    }
+
+    fn current(&self) -> Current {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Answers requests from now on with other sources, tokens, certificates and limits. The addresses stay; requests
+    /// under way end as they began. If anything is wrong with the new configuration, the old one stays.
+    pub fn reload(&self, config: Config) -> Result<()> {
+        let counters = self.current().app.metrics.clone();
+        let next = Current::of(App::new(config)?.counting_with(counters))?;
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = next;
+        Ok(())
+    }
+}
+
+impl Current {
+    fn of(app: App) -> Result<Self> {
+        let tls = app.config.tls.as_ref().map(|(chain, key)| tls::acceptor(chain, key)).transpose()?;
+        let rate = Rate::new(app.config.limits.rate).map(Arc::new);
+        Ok(Self { app: Arc::new(app), tls, rate })
+    }
 }
 
 impl Server {
@@ -48,7 +97,13 @@ impl Server {
             let listener = TcpListener::bind(address).await;
             listeners.push(listener.map_err(|e| Error::from(e).within(format!("listening on {address}")))?);
         }
-        Ok(Self { app: Arc::new(app), listeners })
+        Ok(Self { serving: Serving::new(app)?, listeners })
+    }
+
+    /// What answers requests, to be changed while the server runs.
+    #[must_use]
+    pub fn serving(&self) -> Serving {
+        self.serving.clone()
     }
 
     /// The addresses it listens on; of port 0 the one that was given.
@@ -59,21 +114,24 @@ impl Server {
 
     /// Lines that tell a person what to open.
     pub async fn greeting(&self) -> Result<Vec<String>> {
-        let base = match (&self.app.config.base_url, self.addresses().first()) {
+        let app = self.serving.current().app;
+        let scheme = if app.config.tls.is_some() { "https" } else { "http" };
+        let base = match (&app.config.base_url, self.addresses().first()) {
             (Some(base), _) => base.trim_end_matches('/').to_owned(),
-            (None, Some(address)) => format!("http://{address}"),
+            (None, Some(address)) => format!("{scheme}://{address}"),
             (None, None) => String::new(),
         };
-        if self.app.config.bare {
+        if app.config.bare {
             return Ok(vec![format!("{base}/")]);
         }
-        let names = self.app.sources.names().await?;
-        Ok(names.iter().map(|name| format!("{base}/data/{}/", crate::path::encode(name))).collect())
+        let names = app.sources.names().await?;
+        let each = names.iter().map(|name| format!("{base}/data/{}/", crate::path::encode(name)));
+        Ok(std::iter::once(format!("{base}/")).chain(each).collect())
     }
 
     /// Answers requests until `stop` is done, then ends those under way.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<()> {
-        let limits = self.app.config.limits.clone();
+        let limits = self.serving.current().app.config.limits.clone();
         let shared = Arc::new(Connections {
             all: Arc::new(Semaphore::new(limits.connections.max(1))),
             of_client: Mutex::default(),
@@ -82,8 +140,8 @@ impl Server {
         let graceful = Arc::new(GracefulShutdown::new());
         let mut loops = tokio::task::JoinSet::new();
         for listener in self.listeners {
-            let (app, shared, graceful) = (self.app.clone(), shared.clone(), graceful.clone());
-            loops.spawn(accept(listener, app, shared, graceful));
+            let (serving, shared, graceful) = (self.serving.clone(), shared.clone(), graceful.clone());
+            loops.spawn(accept(listener, serving, shared, graceful));
         }
         stop.await;
         loops.shutdown().await;
@@ -131,7 +189,7 @@ impl Drop for Counted {
 
 async fn accept(
     listener: TcpListener,
-    app: Arc<App>,
+    serving: Serving,
     shared: Arc<Connections>,
     graceful: Arc<GracefulShutdown>,
 ) {
@@ -146,28 +204,43 @@ async fn accept(
                 continue;
             }
         };
+        let Current { app, tls, .. } = serving.current();
         let is_proxy = app.config.proxies.contains(&peer.ip());
         let counted = if is_proxy { None } else { shared.count(peer.ip()) };
         if counted.is_none() && !is_proxy {
             continue;
         }
         let _ = stream.set_nodelay(true);
-        let connection = serve(stream, peer, app.clone(), &graceful);
+        let watcher = graceful.watcher();
+        let serving = serving.clone();
         tokio::spawn(async move {
-            connection.await;
+            app.metrics.connection(1);
+            let limits = &app.config.limits;
+            let stream = Watched::new(stream, limits);
+            match tls {
+                None => talk(stream, peer, serving, limits, watcher).await,
+                // A client that does not come to an end with its greeting is cut off.
+                Some(tls) => {
+                    if let Ok(Ok(stream)) = tokio::time::timeout(limits.header_time, tls.accept(stream)).await
+                    {
+                        talk(stream, peer, serving, limits, watcher).await;
+                    }
+                }
+            }
+            app.metrics.connection(-1);
             drop((counted, place));
         });
     }
 }
 
 /// The conversation with one client.
-fn serve(
-    stream: TcpStream,
+async fn talk(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     peer: SocketAddr,
-    app: Arc<App>,
-    graceful: &GracefulShutdown,
-) -> impl Future<Output = ()> + use<> {
-    let limits = &app.config.limits;
+    serving: Serving,
+    limits: &Limits,
+    watcher: Watcher,
+) {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()
@@ -183,26 +256,51 @@ fn serve(
         .max_header_list_size(16 << 10)
         .keep_alive_interval(Duration::from_secs(30))
         .keep_alive_timeout(Duration::from_secs(20));
-    let io = TokioIo::new(Watched::new(stream, limits));
     let service = service_fn(move |incoming| {
-        let app = app.clone();
-        async move { Ok::<_, std::convert::Infallible>(respond(&app, peer.ip(), incoming).await) }
+        let serving = serving.clone();
+        async move { Ok::<_, std::convert::Infallible>(respond(serving.current(), peer.ip(), incoming).await) }
     });
-    let connection = graceful.watch(builder.serve_connection(io, service).into_owned());
-    async move {
-        // What a client does wrong is its own affair.
-        let _ = connection.await;
-    }
+    let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+    // What a client does wrong is its own affair.
+    let _ = watcher.watch(connection).await;
 }
 
-async fn respond(app: &App, peer: IpAddr, incoming: hyper::Request<Incoming>) -> Response {
+async fn respond(current: Current, peer: IpAddr, incoming: hyper::Request<Incoming>) -> Response {
+    let Current { app, rate, .. } = current;
+    let started = std::time::Instant::now();
+    let _counting = app.metrics.begin();
     let limit = app.config.limits.answer_time;
-    match read(app, peer, incoming, limit).await {
-        Ok(request) => match tokio::time::timeout(limit, app.answer(&request)).await {
-            Ok(response) => response,
-            Err(_) => app.fault(&request, Fault::new(StatusCode::GATEWAY_TIMEOUT, "this takes too long")),
-        },
-        Err((request, fault)) => app.fault(&request, fault),
+    let (request, response) = match read(&app, peer, incoming, limit).await {
+        Ok(request) => {
+            let answered = answer(&app, rate.as_deref(), &request, limit).await;
+            (request, answered)
+        }
+        Err((request, fault)) => {
+            let response = app.fault(&request, fault);
+            (request, response)
+        }
+    };
+    let (status, took) = (response.status().as_u16(), started.elapsed());
+    app.metrics.answered(&request.path, status, took);
+    let length = response.headers().get(CONTENT_LENGTH).and_then(|n| n.to_str().ok()?.parse().ok());
+    metrics::log(app.config.log, &request, status, length, took);
+    response
+}
+
+async fn answer(app: &App, rate: Option<&Rate>, request: &Request, limit: Duration) -> Response {
+    if let Some(rate) = rate {
+        match rate.wait(request.client, std::time::Instant::now()) {
+            Some(Duration::ZERO) => {}
+            Some(wait) => tokio::time::sleep(wait).await,
+            None => {
+                let what = "too many requests; wait a moment";
+                return app.fault(request, Fault::new(StatusCode::TOO_MANY_REQUESTS, what));
+            }
+        }
+    }
+    match tokio::time::timeout(limit, app.answer(request)).await {
+        Ok(response) => response,
+        Err(_) => app.fault(request, Fault::new(StatusCode::GATEWAY_TIMEOUT, "this takes too long")),
     }
 }
 

@@ -5,25 +5,33 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use futures::TryStreamExt as _;
-use hyper::header::{ALLOW, HeaderValue, LOCATION};
+use hyper::header::{ALLOW, HeaderValue, LOCATION, VARY};
 use hyper::{HeaderMap, Method, StatusCode};
 use zaro::store::{ListOptions, SharedStore};
 
 use crate::answer::{Cors, Fault, Response, empty, full};
 use crate::config::Config;
+use crate::metrics::Metrics;
 use crate::path::{RequestPath, encode};
 use crate::request::Request;
 use crate::sources::{Source, Sources};
+use crate::views::View;
+use crate::visible::Tokens;
 use crate::{dav, listing, raw};
 
 /// The methods of a read-only server.
 const METHODS: &str = "GET, HEAD, OPTIONS, PROPFIND";
+
+/// Robots may read pages, and nothing that costs work.
+const ROBOTS: &str = "User-agent: *\nDisallow: /data/\nDisallow: /as/\nDisallow: /zarrs/\nDisallow: /api/\nDisallow: /tile/\nDisallow: /region/\nDisallow: /iiif/\nDisallow: /dzi/\nDisallow: /xyz/\n";
 
 /// Everything that answers need.
 #[derive(Debug)]
 pub struct App {
     pub(crate) config: Config,
     pub(crate) sources: Sources,
+    pub(crate) metrics: Arc<Metrics>,
+    tokens: Tokens,
     cors: Cors,
     /// When it was made: the date of what has none.
     since: SystemTime,
@@ -39,14 +47,23 @@ pub(crate) struct Target {
 
 impl App {
     /// Checks the configuration; nothing is opened yet.
-    pub fn new(config: Config) -> zaro::Result<Self> {
+    pub fn new(mut config: Config) -> zaro::Result<Self> {
         config.check()?;
+        if !config.is_local() {
+            config.options.store.context = config.guarded();
+        }
         let sources = Sources::new(&config.sources, config.options.clone())?;
         if config.bare && sources.only().is_none() {
             return Err(zaro::Error::usage("only one Zarr can be served at /, not a folder of them"));
         }
+        let tokens = config.tokens.as_deref().map_or_else(|| Ok(Tokens::default()), Tokens::read)?;
         let cors = config.cors();
-        Ok(Self { config, sources, cors, since: SystemTime::now() })
+        Ok(Self { config, sources, tokens, cors, metrics: Arc::default(), since: SystemTime::now() })
+    }
+
+    /// The same counters as another, which this one takes the place of.
+    pub(crate) fn counting_with(self, metrics: Arc<Metrics>) -> Self {
+        Self { metrics, ..self }
     }
 
     /// Answers a request. Every answer lets the pages of permitted origins read it, whatever its status.
@@ -55,6 +72,9 @@ impl App {
             Ok(response) => response,
             Err(fault) => fault.response(),
         };
+        if !self.config.hidden.is_empty() {
+            response.headers_mut().append(VARY, HeaderValue::from_static("Authorization"));
+        }
         self.cors.apply(request.headers.get("origin"), response.headers_mut());
         response
     }
@@ -90,31 +110,73 @@ impl App {
             return Err(Fault::method());
         }
         let path = RequestPath::parse(&request.path)?;
+        // A credential that is not valid is told so whatever is asked for; but a look at the server's health needs none.
+        if !matches!(path.segments().as_slice(), ["healthz" | "readyz"]) {
+            self.tokens.access(request)?;
+        }
         self.route(request, &path).await
     }
 
     async fn route(&self, request: &Request, path: &RequestPath) -> Result<Response, Fault> {
         if self.config.bare {
             let name = self.sources.only().unwrap_or_default();
-            return self.data(request, path, name, 0).await;
+            let source = self.source(request, name).await?;
+            return self.data(request, path, source, 0).await;
         }
         match path.segments().as_slice() {
             ["healthz"] => Ok(full(StatusCode::OK, Some("text/plain"), "ok\n")),
             [] | ["data"] => self.index(request, path).await,
-            ["data", name, ..] => self.data(request, path, name, 2).await,
+            ["readyz"] => self.ready().await,
+            ["metrics"] if self.config.metrics => {
+                Ok(full(StatusCode::OK, Some("text/plain; version=0.0.4"), self.metrics.text()))
+            }
+            ["robots.txt"] => Ok(full(StatusCode::OK, Some("text/plain"), ROBOTS)),
+            ["data", name, ..] => {
+                let source = self.source(request, name).await?;
+                self.data(request, path, source, 2).await
+            }
+            ["as", view, name, ..] => {
+                let view = View::parse(view).ok_or_else(Fault::not_found)?;
+                let source = self.source(request, name).await?.view(view).await?;
+                self.data(request, path, source, 3).await
+            }
             _ => Err(Fault::not_found()),
         }
     }
 
-    /// The source of a name, if there is one and the client may see it.
-    pub(crate) async fn source(&self, _request: &Request, name: &str) -> Result<Arc<Source>, Fault> {
-        let source = self.sources.get(name, false).await.map_err(|e| Fault::behind(&e))?;
-        source.ok_or_else(Fault::not_found)
+    /// Whether the sources can be listed.
+    async fn ready(&self) -> Result<Response, Fault> {
+        self.sources.names().await.map_err(|_| Fault::busy())?;
+        Ok(full(StatusCode::OK, Some("text/plain"), "ready\n"))
     }
 
-    /// The names of the sources that the client may see.
-    async fn names(&self, _request: &Request) -> Result<Vec<String>, Fault> {
-        self.sources.names().await.map_err(|e| Fault::behind(&e))
+    /// Whether the client may see the source of this name, which may be one of a version.
+    pub(crate) fn may_see(&self, request: &Request, name: &str) -> Result<bool, Fault> {
+        let base = self.sources.base_name(name);
+        Ok(!self.is_hidden(base) || self.tokens.access(request)?.opens(base))
+    }
+
+    /// Whether only clients with a token may see a source.
+    fn is_hidden(&self, base: &str) -> bool {
+        self.config.hidden.iter().any(|hidden| hidden == "*" || hidden == base)
+    }
+
+    /// The names of all sources that the client may see.
+    pub(crate) async fn names(&self, request: &Request) -> Result<Vec<String>, Fault> {
+        let mut names = self.sources.names().await.map_err(|e| Fault::behind(&e))?;
+        let access = self.tokens.access(request)?;
+        names.retain(|name| !self.is_hidden(name) || access.opens(name));
+        Ok(names)
+    }
+
+    /// The source of a name, if there is one and the client may see it.
+    pub(crate) async fn source(&self, request: &Request, name: &str) -> Result<Arc<Source>, Fault> {
+        if !self.may_see(request, name)? {
+            return Err(Fault::not_found());
+        }
+        let private = self.is_hidden(self.sources.base_name(name));
+        let source = self.sources.get(name, private).await.map_err(|e| Fault::behind(&e))?;
+        source.ok_or_else(Fault::not_found)
     }
 
     /// The names of the sources.
@@ -131,10 +193,9 @@ impl App {
         &self,
         request: &Request,
         path: &RequestPath,
-        name: &str,
+        source: Arc<Source>,
         skip: usize,
     ) -> Result<Response, Fault> {
-        let source = self.source(request, name).await?;
         let key = path.key(skip).ok_or_else(Fault::not_found)?;
         let target = Target { source, key, slash: path.slash };
         if !request.is_get() {
@@ -191,3 +252,7 @@ fn options(request: &Request) -> Response {
     }
     response
 }
+
+#[cfg(test)]
+#[path = "app_tests.rs"]
+mod tests;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use zaro::open::SourceOptions;
-use zaro::{Error, Result};
+use zaro::{Context, ContextOptions, Error, Result};
 
 use crate::answer::Cors;
 
@@ -29,6 +29,8 @@ pub struct Config {
     /// Names under which the server may be addressed, besides its addresses; empty for all, unless all addresses are of
     /// this machine only.
     pub hosts: Vec<String>,
+    /// Hosts that references may lead to although they are not public, besides those of the sources.
+    pub allowed_hosts: Vec<String>,
     /// Proxies whose word for the client's address is taken.
     pub proxies: Vec<IpAddr>,
     /// Names of sources that only clients with a token may see.
@@ -41,8 +43,12 @@ pub struct Config {
     pub redirect: bool,
     /// The limits.
     pub limits: Limits,
-    /// Where requests are logged.
+    /// How requests are logged, to standard error.
     pub log: LogFormat,
+    /// Whether `/metrics` is answered.
+    pub metrics: bool,
+    /// The certificates and the key of a server over TLS, as PEM files.
+    pub tls: Option<(PathBuf, PathBuf)>,
 }
 
 /// Limits that keep one client from taking everything.
@@ -107,6 +113,7 @@ impl Default for Config {
             base_url: None,
             cors: Vec::new(),
             hosts: Vec::new(),
+            allowed_hosts: Vec::new(),
             proxies: Vec::new(),
             hidden: Vec::new(),
             tokens: None,
@@ -114,6 +121,8 @@ impl Default for Config {
             redirect: false,
             limits: Limits::default(),
             log: LogFormat::None,
+            metrics: false,
+            tls: None,
         }
     }
 }
@@ -133,6 +142,21 @@ impl Config {
     #[must_use]
     pub fn is_local(&self) -> bool {
         self.bind.iter().all(|address| address.ip().is_loopback())
+    }
+
+    /// A context that connects to public addresses, to the hosts of the sources and to those that are listed, and to no
+    /// others: whatever a reference or a redirect names.
+    pub(crate) fn guarded(&self) -> Context {
+        let options = &self.options;
+        let named =
+            [&options.store.endpoint, &options.references.root, &options.references.target, &options.objects];
+        let addresses = self.sources.iter().chain(named.into_iter().flatten());
+        let mut hosts = self.allowed_hosts.clone();
+        hosts.extend(addresses.filter_map(|uri| host_of(uri)).map(str::to_owned));
+        let memory = options.store.context.memory();
+        Context::new(
+            ContextOptions::default().with_memory(memory).with_public_only(true).with_allowed_hosts(hosts),
+        )
     }
 
     pub(crate) fn cors(&self) -> Cors {
@@ -171,6 +195,14 @@ impl Config {
     }
 }
 
+/// The host of an address, whatever stands before it (`NAME=`, `reference+json://`).
+fn host_of(uri: &str) -> Option<&str> {
+    let (_, rest) = uri.rsplit_once("://")?;
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
+    let host = host_name(authority.rsplit('@').next().unwrap_or(authority));
+    Some(host).filter(|host| !host.is_empty())
+}
+
 /// The name in a `Host` header: without port and brackets.
 fn host_name(host: &str) -> &str {
     let host = host.trim();
@@ -183,6 +215,19 @@ fn host_name(host: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hosts_are_found_in_addresses() {
+        for (uri, host) in [
+            ("https://data.example:8443/x", Some("data.example")),
+            ("n=reference+json://http://u:p@10.0.0.7/a.json", Some("10.0.0.7")),
+            ("http://[fd00::7]:9000/x", Some("fd00::7")),
+            ("data.zarr", None),
+            ("file:///x", None),
+        ] {
+            assert_eq!(host_of(uri), host, "{uri}");
+        }
+    }
 
     #[test]
     fn a_server_of_this_machine_answers_to_its_own_names_only() {

@@ -5,11 +5,12 @@
 //! * [`Server`] listens, and passes requests on to an [`App`].
 //!
 //! ```text
-//!   accept    sockets, time limits, shutdown
-//!   app       one function from a request to an answer: names, routes, who may see what
-//!   dav       PROPFIND                                 listing    folders as pages and JSON
+//!   accept    sockets, time limits, shutdown           tls, limits, metrics    what it needs
+//!   app       one function from a request to an answer: names and routes
+//!   dav       PROPFIND                                 listing          folders as pages and JSON
 //!   raw       /data/: the keys of a store, byte for byte
-//!   sources   a name to an open store
+//!   views     /as/: the same chunks under other documents (overlay: changes in memory over a store)
+//!   sources   a name to an open store                  visible          who may see it
 //!   answer    conditions, ranges, headers, errors      path, request    what was asked
 //! ```
 
@@ -19,12 +20,18 @@ mod app;
 mod config;
 mod dav;
 mod listing;
+mod limits;
+mod metrics;
+mod overlay;
 mod path;
 mod raw;
 mod request;
 mod sources;
+mod tls;
+mod views;
+mod visible;
 
-pub use accept::Server;
+pub use accept::{Server, Serving};
 pub use answer::{Body, Caching, Fault, Response};
 pub use app::App;
 pub use config::{Config, Limits, LogFormat};

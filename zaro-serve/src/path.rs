@@ -8,17 +8,17 @@ use crate::answer::Fault;
 
 /// A path of decoded segments.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RequestPath {
+pub(crate) struct RequestPath {
     /// The segments, decoded. None is empty, `.` or `..`.
     segments: Vec<String>,
     /// Whether it ends in a slash.
-    pub slash: bool,
+    pub(crate) slash: bool,
 }
 
 impl RequestPath {
     /// Parses a raw path. An empty segment, `.`, `..`, a backslash, a control character or what is not UTF-8 is a 400:
     /// proxies and clients normalise them differently.
-    pub fn parse(raw: &str) -> Result<Self, Fault> {
+    pub(crate) fn parse(raw: &str) -> Result<Self, Fault> {
         let bad = |what: &str| Fault::bad(format!("the path {what}"));
         let rest = raw.strip_prefix('/').ok_or_else(|| bad("does not begin with a slash"))?;
         let (rest, slash) = match rest.strip_suffix('/') {
@@ -52,12 +52,12 @@ impl RequestPath {
     }
 
     /// The segments.
-    pub fn segments(&self) -> Vec<&str> {
+    pub(crate) fn segments(&self) -> Vec<&str> {
         self.segments.iter().map(String::as_str).collect()
     }
 
     /// The segments from the `skip`th on, joined: a key. `None` if one of them has a slash of its own, which no key has.
-    pub fn key(&self, skip: usize) -> Option<String> {
+    pub(crate) fn key(&self, skip: usize) -> Option<String> {
         let rest = self.segments.get(skip..).unwrap_or_default();
         if rest.iter().any(|segment| segment.contains('/')) { None } else { Some(rest.join("/")) }
     }

@@ -15,7 +15,8 @@ use zaro::reference::icechunk::Version;
 use zaro::store::{Entry, ListOptions, ObjectMeta, SharedStore};
 use zaro::{Error, ErrorKind, OpenOptions, Result, Zarr};
 
-use crate::answer::Caching;
+use crate::answer::{Caching, Fault};
+use crate::views::View;
 
 /// How long a source that can change is taken for unchanged.
 const FRESH: Duration = Duration::from_secs(1);
@@ -31,24 +32,26 @@ const DOCUMENTS: [&str; 5] = ["zarr.json", ".zmetadata", ".zgroup", ".zarray", "
 
 /// One state of something that is served.
 #[derive(Debug)]
-pub struct Source {
+pub(crate) struct Source {
     /// The name it was asked for by.
-    pub name: String,
+    pub(crate) name: String,
     /// The hierarchy, and with it the store.
     zarr: std::result::Result<Arc<Zarr>, String>,
     store: SharedStore,
     /// Whether it is a version, which never changes.
-    pub caching: Caching,
+    pub(crate) caching: Caching,
     /// Whether only some clients may see it.
-    pub private: bool,
+    pub(crate) private: bool,
     /// When it was opened, for dates of what has none.
-    pub since: SystemTime,
+    pub(crate) since: SystemTime,
+    /// The same chunks under other documents, made when they are first asked for.
+    views: tokio::sync::Mutex<BTreeMap<View, Arc<Source>>>,
 }
 
 impl Source {
     /// Its store.
     #[must_use]
-    pub fn store(&self) -> &SharedStore {
+    pub(crate) fn store(&self) -> &SharedStore {
         &self.store
     }
 
@@ -62,28 +65,45 @@ impl Source {
             caching: Caching::Live,
             private: false,
             since: SystemTime::UNIX_EPOCH,
+            views: tokio::sync::Mutex::default(),
         })
     }
 
+    /// Its chunks under other documents.
+    pub(crate) async fn view(&self, view: View) -> std::result::Result<Arc<Source>, Fault> {
+        let mut views = self.views.lock().await;
+        if let Some(made) = views.get(&view) {
+            return Ok(made.clone());
+        }
+        let made = Arc::new(view.of(self).await?);
+        views.insert(view, made.clone());
+        Ok(made)
+    }
+
+    /// The same source with another store.
+    pub(crate) fn viewed(&self, store: SharedStore, zarr: Zarr) -> Self {
+        Self {
+            name: self.name.clone(),
+            zarr: Ok(Arc::new(zarr)),
+            store,
+            caching: self.caching,
+            private: self.private,
+            since: self.since,
+            views: tokio::sync::Mutex::default(),
+        }
+    }
+
     /// Its hierarchy; an error if the root is damaged.
-    pub fn zarr(&self) -> Result<&Arc<Zarr>> {
+    pub(crate) fn zarr(&self) -> Result<&Arc<Zarr>> {
         self.zarr.as_ref().map_err(|e| Error::invalid(e.clone()))
     }
 }
 
-/// Where a source lies.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Place {
-    /// At this address.
-    At(String),
-    /// Each entry of this folder is a source.
-    Folder(String),
-}
-
 /// All sources of a server.
 #[derive(Debug)]
-pub struct Sources {
-    places: BTreeMap<String, Place>,
+pub(crate) struct Sources {
+    /// Names and addresses.
+    places: BTreeMap<String, String>,
     /// Folders whose entries are sources, in the order given.
     folders: Vec<String>,
     options: SourceOptions,
@@ -120,7 +140,7 @@ enum Stamp {
 
 impl Sources {
     /// The sources `NAME=URI` or `URI`. Nothing is opened yet, but local folders are looked at.
-    pub fn new(list: &[String], options: SourceOptions) -> Result<Self> {
+    pub(crate) fn new(list: &[String], options: SourceOptions) -> Result<Self> {
         let mut places = BTreeMap::new();
         let mut folders = Vec::new();
         for text in list {
@@ -134,7 +154,7 @@ impl Sources {
                 None => name_of(uri)?,
             };
             check_name(&name)?;
-            if places.insert(name.clone(), Place::At(uri.to_owned())).is_some() {
+            if places.insert(name.clone(), uri.to_owned()).is_some() {
                 return Err(Error::usage(format!("two sources are called {name:?}; write NAME=URI")));
             }
         }
@@ -143,13 +163,13 @@ impl Sources {
 
     /// The options that sources are opened with.
     #[must_use]
-    pub fn options(&self) -> &SourceOptions {
+    pub(crate) fn options(&self) -> &SourceOptions {
         &self.options
     }
 
     /// The name of the only source, if there is one that is not a folder of others.
     #[must_use]
-    pub fn only(&self) -> Option<&str> {
+    pub(crate) fn only(&self) -> Option<&str> {
         match (self.places.len(), self.folders.is_empty()) {
             (1, true) => self.places.keys().next().map(String::as_str),
             _ => None,
@@ -157,7 +177,7 @@ impl Sources {
     }
 
     /// The names of all sources, in order; not of their versions.
-    pub async fn names(&self) -> Result<Vec<String>> {
+    pub(crate) async fn names(&self) -> Result<Vec<String>> {
         let mut out: Vec<String> = self.places.keys().cloned().collect();
         for folder in &self.folders {
             let store = zaro::open::open_store(folder, &self.options).await?;
@@ -177,9 +197,8 @@ impl Sources {
 
     /// The address of a source by its name, without version.
     fn address(&self, name: &str) -> Option<String> {
-        match self.places.get(name) {
-            Some(Place::At(uri) | Place::Folder(uri)) => return Some(uri.clone()),
-            None => {}
+        if let Some(uri) = self.places.get(name) {
+            return Some(uri.clone());
         }
         check_name(name).ok()?;
         self.folders.iter().map(|folder| format!("{folder}/{name}")).find(|uri| {
@@ -193,7 +212,7 @@ impl Sources {
 
     /// The name of a source without its version: what decides who may see it.
     #[must_use]
-    pub fn base_name<'a>(&self, name: &'a str) -> &'a str {
+    pub(crate) fn base_name<'a>(&self, name: &'a str) -> &'a str {
         match name.rsplit_once('@') {
             Some((base, _)) if !self.places.contains_key(name) => base,
             _ => name,
@@ -201,7 +220,7 @@ impl Sources {
     }
 
     /// The source of this name, in its newest state; `None` if there is none.
-    pub async fn get(&self, name: &str, private: bool) -> Result<Option<Arc<Source>>> {
+    pub(crate) async fn get(&self, name: &str, private: bool) -> Result<Option<Arc<Source>>> {
         let (base, version) = match name.rsplit_once('@') {
             Some((base, version)) if !self.places.contains_key(name) => (base, Some(version)),
             _ => (name, None),
@@ -273,6 +292,7 @@ impl Sources {
             caching: if is_version { Caching::Immutable } else { Caching::Live },
             private,
             since: SystemTime::now(),
+            views: tokio::sync::Mutex::default(),
         };
         Ok(Opened { source: Arc::new(source), stamp })
     }

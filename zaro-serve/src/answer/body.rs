@@ -16,12 +16,16 @@ pub type Body = UnsyncBoxBody<Bytes, Error>;
 pub type Response = hyper::Response<Body>;
 
 /// An answer without a body.
-pub fn empty(status: StatusCode) -> Response {
+pub(crate) fn empty(status: StatusCode) -> Response {
     full(status, None, Bytes::new())
 }
 
 /// An answer with these bytes.
-pub fn full(status: StatusCode, content_type: Option<&'static str>, bytes: impl Into<Bytes>) -> Response {
+pub(crate) fn full(
+    status: StatusCode,
+    content_type: Option<&'static str>,
+    bytes: impl Into<Bytes>,
+) -> Response {
     let bytes = bytes.into();
     let length = HeaderValue::from(bytes.len());
     let mut response = Response::new(Full::new(bytes).map_err(|never| match never {}).boxed_unsync());
@@ -34,7 +38,7 @@ pub fn full(status: StatusCode, content_type: Option<&'static str>, bytes: impl 
 }
 
 /// An answer whose bytes come as the client takes them; with their number, where it is known.
-pub fn stream(
+pub(crate) fn stream(
     status: StatusCode,
     content_type: &'static str,
     length: Option<u64>,

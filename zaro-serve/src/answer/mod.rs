@@ -7,7 +7,8 @@ mod headers;
 mod object;
 mod range;
 
-pub use body::{Body, Response, empty, full, stream};
+pub use body::{Body, Response};
+pub(crate) use body::{empty, full, stream};
 pub(crate) use conditions::{Verdict, check};
 pub use error::Fault;
 pub use headers::Caching;

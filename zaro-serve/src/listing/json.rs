@@ -3,8 +3,8 @@
 use std::time::UNIX_EPOCH;
 
 use futures::TryStreamExt as _;
+use hyper::StatusCode;
 use hyper::header::{HeaderValue, LINK};
-use hyper::{StatusCode, header};
 use zaro::manifest::Time;
 use zaro::meta::Json;
 
@@ -81,7 +81,6 @@ fn answer(mut page: Vec<Row>, paging: &Paging, request: &Request) -> Response {
     if let Some(link) = link {
         response.headers_mut().insert(LINK, link);
     }
-    response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
     response
 }
 

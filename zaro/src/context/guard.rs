@@ -7,15 +7,22 @@ use url::{Host, Url};
 
 use crate::error::{Error, Result};
 
-/// Resolves names to public addresses only. It checks the very address that is then connected to, so that a name that
-/// resolves differently the second time gains nothing.
-pub(super) struct PublicOnly;
+/// Resolves names to public addresses only, but for these hosts. It checks the very address that is then connected to,
+/// so that a name that resolves differently the second time gains nothing.
+pub(super) struct PublicOnly(pub(super) Vec<String>);
+
+/// Whether a host is one of those that may be private.
+fn is_listed(allowed: &[String], host: &str) -> bool {
+    let plain = |name: &str| name.trim_matches(['[', ']']).trim_end_matches('.').to_ascii_lowercase();
+    allowed.iter().any(|one| plain(one) == plain(host))
+}
 
 impl Resolve for PublicOnly {
     fn resolve(&self, name: Name) -> Resolving {
+        let any = is_listed(&self.0, name.as_str());
         Box::pin(async move {
             let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-            let (public, private): (Vec<SocketAddr>, Vec<_>) = found.partition(|a| is_public(a.ip()));
+            let (public, private): (Vec<SocketAddr>, Vec<_>) = found.partition(|a| any || is_public(a.ip()));
             if public.is_empty() && !private.is_empty() {
                 return Err("the name resolves to an address that is not public".into());
             }
@@ -25,8 +32,11 @@ impl Resolve for PublicOnly {
     }
 }
 
-/// Refuses a literal IP address that is not public.
-pub(super) fn check(url: &Url) -> Result<()> {
+/// Refuses a literal IP address that is neither public nor one of the allowed hosts.
+pub(super) fn check(url: &Url, allowed: &[String]) -> Result<()> {
+    if url.host_str().is_some_and(|host| is_listed(allowed, host)) {
+        return Ok(());
+    }
     let ip = match url.host() {
         Some(Host::Ipv4(ip)) => IpAddr::V4(ip),
         Some(Host::Ipv6(ip)) => IpAddr::V6(ip),
@@ -105,7 +115,13 @@ mod tests {
         ] {
             assert_eq!(is_public(ip.parse().unwrap()), wanted, "{ip}");
         }
-        let at = |text: &str| check(&Url::parse(text).unwrap());
+        let at =
+            |text: &str| check(&Url::parse(text).unwrap(), &["10.0.0.7".to_owned(), "[FD00::7]".to_owned()]);
+        assert!(
+            at("http://10.0.0.7:9000/").is_ok()
+                && at("http://[fd00::7]/").is_ok()
+                && at("http://10.0.0.8/").is_err()
+        );
         assert!(at("http://127.0.0.1:80/").is_err() && at("http://[::1]/").is_err());
         assert!(at("http://0x7f.1/").is_err() && at("http://2130706433/").is_err());
         assert!(at("http://example.org/").is_ok());

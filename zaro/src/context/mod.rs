@@ -39,11 +39,19 @@ pub struct ContextOptions {
     /// Connect to public addresses only: not to this machine, nor to its private network. For servers that open
     /// addresses named by strangers.
     pub public_only: bool,
+    /// Hosts that may be connected to all the same.
+    pub allowed_hosts: Vec<String>,
 }
 
 impl Default for ContextOptions {
     fn default() -> Self {
-        Self { memory: DEFAULT_MEMORY, threads: None, runtime: None, public_only: false }
+        Self {
+            memory: DEFAULT_MEMORY,
+            threads: None,
+            runtime: None,
+            public_only: false,
+            allowed_hosts: Vec::new(),
+        }
     }
 }
 
@@ -70,6 +78,12 @@ impl ContextOptions {
     #[must_use]
     pub fn with_public_only(self, public_only: bool) -> Self {
         Self { public_only, ..self }
+    }
+
+    /// Connects to these hosts even if they are not public.
+    #[must_use]
+    pub fn with_allowed_hosts(self, allowed_hosts: Vec<String>) -> Self {
+        Self { allowed_hosts, ..self }
     }
 }
 
@@ -270,7 +284,8 @@ impl Context {
         }
         let mut builder = reqwest::Client::builder();
         if self.common.options.public_only {
-            builder = builder.no_proxy().dns_resolver(Arc::new(guard::PublicOnly));
+            let allowed = self.common.options.allowed_hosts.clone();
+            builder = builder.no_proxy().dns_resolver(Arc::new(guard::PublicOnly(allowed)));
         }
         let client = build(builder)?;
         clients.insert(key, client.clone());
@@ -280,7 +295,8 @@ impl Context {
     /// Fails if connecting to `url` is not allowed. Host names are checked when resolved.
     #[cfg(feature = "cloud")]
     pub(crate) fn check_address(&self, url: &url::Url) -> Result<()> {
-        if self.common.options.public_only { guard::check(url) } else { Ok(()) }
+        let options = &self.common.options;
+        if options.public_only { guard::check(url, &options.allowed_hosts) } else { Ok(()) }
     }
 
     /// The decoding and encoding threads.

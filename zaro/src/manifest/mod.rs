@@ -54,6 +54,6 @@ pub use local::{Digesting, LocalFile, LocalOptions, files as files_of_folder, ma
 pub use model::{Digests, Dir, Entry, EntryRef, Fields, Leaf, Manifest, Statistics, Walk};
 pub use parse::{Head, parse, parse_head};
 pub use place::{Stored, check_zarr_id, checksum_in, key_of, store as store_manifest};
-pub use store::objects_beside;
+pub use store::{objects_beside, version_store};
 pub use verify::{ManifestFinding, document as verify_document, folder as verify_folder};
 pub use write::{Finished, ManifestLayout, ManifestOptions, ManifestStream};

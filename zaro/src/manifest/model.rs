@@ -232,6 +232,15 @@ impl Manifest {
         }
     }
 
+    /// As [`Manifest::walk`], from the first key on that is not before `from`. Nothing before it is visited, so that
+    /// a listing can be continued anywhere.
+    #[must_use]
+    pub fn walk_from(&self, from: &str) -> Walk<'_> {
+        let mut walk = self.walk();
+        walk.seek(from);
+        walk
+    }
+
     /// How many bytes of memory the manifest takes.
     #[must_use]
     pub fn memory(&self) -> usize {
@@ -306,7 +315,8 @@ impl<'m> Dir<'m> {
     pub fn dir(&self, name: &str) -> Option<Dir<'m>> {
         let (rows, names) = (self.dir_rows(), &self.manifest.names);
         let at = rows.binary_search_by(|row| names.get(row.name).cmp(name)).ok()?;
-        self.dirs().nth(at)
+        let first = usize::try_from(self.row.first_dir).unwrap_or(usize::MAX);
+        rows.get(at).map(|row| Dir { manifest: self.manifest, row: *row, index: first.saturating_add(at) })
     }
 }
 
@@ -455,6 +465,38 @@ impl<'m> Walk<'m> {
         let path = if path.is_empty() { String::new() } else { format!("{path}/") };
         let open = vec![Open::new(path.len(), dir)];
         Self { path, open }
+    }
+
+    /// Moves from the start to the first key that is not before `from`: one binary search per level.
+    fn seek(&mut self, from: &str) {
+        let mut rest = from;
+        while let Some(top) = self.open.last_mut() {
+            let (rows, dirs, manifest) = (top.dir.rows(), top.dir.dir_rows(), top.dir.manifest);
+            let names = &manifest.names;
+            let inside = |name: &str| rest.strip_prefix(name).and_then(|rest| rest.strip_prefix('/'));
+            let is_before = |row: &DirRow| {
+                let name = names.get(row.name);
+                name.bytes().chain([b'/']).lt(rest.bytes()) && inside(name).is_none()
+            };
+            top.files = rows.partition_point(|row| names.get(row.name) < rest);
+            top.dirs = match &top.order {
+                Some(order) => order.partition_point(|at| dirs.get(*at).is_some_and(is_before)),
+                None => dirs.partition_point(is_before),
+            };
+            let at = top.next_dir();
+            let Some((row, below)) =
+                dirs.get(at).and_then(|row| Some((*row, inside(names.get(row.name))?)))
+            else {
+                return;
+            };
+            rest = below;
+            top.dirs += 1;
+            let first = usize::try_from(top.dir.row.first_dir).unwrap_or(usize::MAX);
+            let next = Dir { manifest, row, index: first.saturating_add(at) };
+            self.path.push_str(next.name());
+            self.path.push('/');
+            self.open.push(Open::new(self.path.len(), next));
+        }
     }
 
     /// The next key and its entry. Not an iterator: the key is valid only until the next call.

@@ -10,8 +10,8 @@ use futures::stream::{self, BoxStream, StreamExt};
 
 use super::model::{Leaf, Manifest};
 use crate::error::Result;
-use crate::reference::{Location, Map, Remote};
-use crate::store::{Listing, ObjectMeta, Pin, RemoteMeta, check_prefix, join};
+use crate::reference::{Location, Map, ReferenceStore, Remote, Target, Targets};
+use crate::store::{Listing, ObjectMeta, Pin, RemoteMeta, SharedStore, check_prefix, join};
 
 /// Entries per batch when all are listed.
 const BATCH: usize = 1000;
@@ -106,6 +106,32 @@ impl Map for ManifestMap {
         });
         stream::iter(batches.flatten()).boxed()
     }
+}
+
+/// All objects are in one store, and addresses are its keys.
+#[derive(Debug)]
+struct OneStore(SharedStore);
+
+#[async_trait]
+impl Targets for OneStore {
+    async fn target(&self, remote: &Remote) -> Result<Target> {
+        Ok(Target { store: Arc::clone(&self.0), key: remote.url.to_string() })
+    }
+}
+
+/// The version of a Zarr that `manifest` describes, as a store. Its objects are in `objects`, rooted at the Zarr; if
+/// those are `versioned`, as in a bucket, each is requested by its version, else only sizes and digests are compared.
+/// `name` is what errors call it.
+#[must_use]
+pub fn version_store(
+    name: &str,
+    manifest: Arc<Manifest>,
+    objects: SharedStore,
+    versioned: bool,
+) -> ReferenceStore {
+    let map = ManifestMap::new(manifest, "");
+    let map = if versioned { map } else { map.without_versions() };
+    ReferenceStore::new(name, Arc::new(map), Arc::new(OneStore(objects)))
 }
 
 /// The prefix of the objects of a manifest at `path` of a bucket: `…zarr/ID` for

@@ -57,6 +57,29 @@ fn a_stream_writes_what_a_manifest_writes() {
 }
 
 #[test]
+fn a_walk_can_begin_at_any_key() {
+    let entry = EntryRef { etag: Some("x"), ..EntryRef::default() };
+    let keys = ["a", "a-/x", "a.b/c", "b/0/1", "b/0/2", "b/0.x", "b.c", "b0", "b1/0/0", "c", "日/本"];
+    let mut sorted = keys.to_vec();
+    sorted.sort_unstable();
+    let mut builder = Builder::new(Fields::ALL);
+    for key in &sorted {
+        builder.push(key, &entry).unwrap();
+    }
+    let m = builder.finish().unwrap();
+    let more = ["", "a-", "a-/", "a.b/d", "b/", "b/0", "b/0/", "b/0/15", "b/0/2/x", "b/1", "b1/0", "zz", "日/"];
+    for from in keys.iter().chain(&more) {
+        let mut walk = m.walk_from(from);
+        let mut found = Vec::new();
+        while let Some((key, _)) = walk.next() {
+            found.push(key.to_owned());
+        }
+        let wanted: Vec<&str> = sorted.iter().copied().filter(|key| key >= from).collect();
+        assert_eq!(found, wanted, "{from}");
+    }
+}
+
+#[test]
 fn a_stream_refuses_what_no_manifest_can_hold() {
     let entry = EntryRef { etag: Some("x"), ..EntryRef::default() };
     for (keys, wanted) in [

@@ -3,30 +3,16 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use async_trait::async_trait;
-
 use super::address::{Address, StorePlace};
 use super::spot::StoreLocation;
 use super::{SourceOptions, find};
 use crate::boxed;
 use crate::error::{Error, Result};
-use crate::manifest::store::{ManifestMap, objects_beside};
+use crate::manifest::store::{objects_beside, version_store};
 use crate::manifest::{Manifest, parse};
-use crate::reference::{ReferenceStore, Remote, Target, Targets};
-use crate::store::SharedStore;
+use crate::reference::ReferenceStore;
 use crate::store::StoreExt as _;
 use crate::store::options::StoreOptions;
-
-/// All objects are in one store, and addresses are its keys.
-#[derive(Debug)]
-struct OneStore(SharedStore);
-
-#[async_trait]
-impl Targets for OneStore {
-    async fn target(&self, remote: &Remote) -> Result<Target> {
-        Ok(Target { store: Arc::clone(&self.0), key: remote.url.to_string() })
-    }
-}
 
 /// Reads the manifest at `uri`: a file, or an object of a store.
 #[boxed]
@@ -74,11 +60,9 @@ pub(super) async fn open(
         }
         None => beside(name, &spot, &manifest, &near)?,
     };
-    let is_bucket = matches!(objects.place, Some(StorePlace::S3 { .. } | StorePlace::Http(_)));
-    let map = ManifestMap::new(Arc::new(manifest), "");
     // Only buckets have versions; elsewhere sizes and digests tell.
-    let map = if is_bucket { map } else { map.without_versions() };
-    Ok(ReferenceStore::new(name, Arc::new(map), Arc::new(OneStore(objects.rooted()?))))
+    let is_bucket = matches!(objects.place, Some(StorePlace::S3 { .. } | StorePlace::Http(_)));
+    Ok(version_store(name, Arc::new(manifest), objects.rooted()?, is_bucket))
 }
 
 /// The location of the objects, derived from that of the manifest.

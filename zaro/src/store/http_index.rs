@@ -22,9 +22,10 @@ const NEXT: [&str; 8] = ["page", "offset", "start", "marker", "next", "cursor", 
 pub(super) fn parse(page: &[u8], at: &Url) -> Result<Option<Listing>> {
     let text = String::from_utf8_lossy(page);
     let mut out = Listing::default();
-    let entries = match text.trim_start().starts_with('[') {
-        true => json_entries(text.trim()),
-        false => html_entries(&text, at)?,
+    let entries = match text.trim_start().bytes().next() {
+        Some(b'[') => json_entries(text.trim()),
+        Some(b'{') => json_names(text.trim()),
+        _ => html_entries(&text, at)?,
     };
     let Some(entries) = entries else { return Ok(None) };
     for (name, folder) in entries {
@@ -194,6 +195,35 @@ fn json_entries(text: &str) -> Option<Vec<(String, bool)>> {
     }
 }
 
+/// The names in `{"files": […], "directories": […]}`, as servers of manifests have it; other members that are plain are
+/// skipped.
+fn json_names(text: &str) -> Option<Vec<(String, bool)>> {
+    let mut json = FlatJson { rest: text };
+    let (mut out, mut lists) = (Vec::new(), 0);
+    json.eat('{')?;
+    while json.eat('}').is_none() {
+        let member = json.string()?;
+        json.eat(':')?;
+        let folder = match member.as_str() {
+            "files" => false,
+            "directories" => true,
+            _ => {
+                json.scalar()?;
+                let _ = json.eat(',');
+                continue;
+            }
+        };
+        lists += 1;
+        json.eat('[')?;
+        while json.eat(']').is_none() {
+            out.push((json.string()?, folder));
+            let _ = json.eat(',');
+        }
+        let _ = json.eat(',');
+    }
+    (lists == 2 && json.rest.trim().is_empty()).then_some(out)
+}
+
 /// A minimal parser for a flat list of flat JSON objects.
 struct FlatJson<'a> {
     rest: &'a str,
@@ -281,6 +311,16 @@ mod tests {
         let python = "<h1>Directory listing for /data/x y/</h1><li><a href=\"q%3Aa\">q:a</a></li>\
             <li><a href=\"%C3%A9/\">é/</a></li>";
         assert_eq!(names(python), Some((vec!["q:a".into()], vec!["é".into()])));
+    }
+
+    #[test]
+    fn json_of_a_tree_of_manifests() {
+        let text = r#" {"path": "128", "files": ["a.json", "b\u00e9.json"], "directories": ["4a1", ".."]} "#;
+        let wanted = (vec!["a.json".into(), "b\u{e9}.json".into()], vec!["4a1".into()]);
+        assert_eq!(names(text), Some(wanted));
+        assert_eq!(names(r#"{"files": [], "directories": []}"#), Some((vec![], vec![])));
+        assert_eq!(names(r#"{"zarr_format": 2}"#), None);
+        assert_eq!(names(r#"{"files": ["a"], "directories": ["#), None);
     }
 
     #[test]

@@ -26,10 +26,11 @@ pub use picture::{MOST_PIXELS, Picture, PngRows, Rows, TiffRows};
 pub use quantum::Curve;
 pub use request::{Drawn, Request, Sheet, render_to};
 pub use settings::{ChannelSetting, Depth, LabelChoice, Projection, Region, Settings, Size, View};
+pub use source::Axes;
 
 use std::ops::Range;
 
-use crate::array::Array;
+use crate::array::{Array, Selection};
 use crate::boxed;
 use crate::error::{Error, Result, usage};
 use crate::group::Zarr;
@@ -40,7 +41,7 @@ use frame::{AxisSpan, PictureFrame, Tap};
 use overlay::{Overlay, PixelGrid, Under};
 use paint::{ChannelPlanes, Fit, Projected};
 use samples::SampleKind;
-use source::{Axes, LevelStack, PixelBlock, PixelPick, WantedPixels, scaled, scaled_range};
+use source::{LevelStack, PixelBlock, PixelPick, WantedPixels, scaled, scaled_range};
 
 /// An image opened for rendering.
 #[derive(Debug, Clone)]
@@ -118,6 +119,44 @@ impl Renderer {
     /// The number of time points.
     pub fn times(&self) -> Result<u64> {
         Ok(Axes::extent(self.pyramid.first()?, self.pyramid.axes.t))
+    }
+
+    /// The arrays of the levels, the largest first.
+    #[must_use]
+    pub fn arrays(&self) -> &[Array] {
+        &self.pyramid.levels
+    }
+
+    /// Which dimension of these arrays each axis is.
+    #[must_use]
+    pub fn axes(&self) -> Axes {
+        self.pyramid.axes
+    }
+
+    /// The width and height of the picture of a view, and what rendering it reads: arrays, and the part of each. Nothing
+    /// is read, so that a server can refuse what costs too much.
+    pub fn plan(&self, view: &View) -> Result<((u64, u64), Vec<(Array, Selection)>)> {
+        let drawing = self.begin(view)?;
+        let (across, down) = (drawing.frame.x.count, drawing.frame.y.count);
+        let size = (num::u64_of(across), num::u64_of(down));
+        let mut reads = Vec::new();
+        if !self.look.channels.is_empty() {
+            let (array, single) = (drawing.array, drawing.is_single());
+            let (layers, frame) = (drawing.layers()?, &drawing.frame);
+            let wanted = WantedPixels {
+                t: layers.t,
+                c: layers.c.clone(),
+                z: PixelPick::Run(layers.z.start, layers.z.end - layers.z.start),
+                y: positions(&frame.y, 0..down, single),
+                x: positions(&frame.x, 0..across, single),
+            };
+            reads.push((array.clone(), wanted.selection(array, &self.pyramid.axes)?));
+        }
+        let under = drawing.under(0..down);
+        for overlay in &self.overlays {
+            reads.extend(overlay.reads(&under)?);
+        }
+        Ok((size, reads))
     }
 
     /// Renders a view, and passes its rows to `out`, as many at a time as fit into half of the memory budget.
@@ -215,7 +254,17 @@ impl PreparedView<'_> {
         if !renderer.look.channels.is_empty() {
             self.channels(&mut picture, rows.clone()).await?;
         }
-        let under = Under {
+        let under = self.under(rows);
+        for overlay in &renderer.overlays {
+            overlay.draw(&mut picture, &under).await?;
+        }
+        Ok(picture)
+    }
+
+    /// What overlays need to know of these rows.
+    fn under(&self, rows: Range<usize>) -> Under<'_> {
+        let renderer = self.renderer;
+        Under {
             image: &renderer.pyramid,
             grid: renderer.grid,
             frame: &self.frame,
@@ -224,31 +273,31 @@ impl PreparedView<'_> {
             t: self.t,
             channels: renderer.look.channels.iter().map(|c| c.index).collect(),
             memory: renderer.memory / 2,
-        };
-        for overlay in &renderer.overlays {
-            overlay.draw(&mut picture, &under).await?;
         }
-        Ok(picture)
+    }
+
+    /// The channels, planes and time point of the level to read.
+    fn layers(&self) -> Result<Layers<'_>> {
+        let (axes, first, array) = (&self.renderer.pyramid.axes, self.renderer.pyramid.first()?, self.array);
+        Ok(Layers {
+            array,
+            axes,
+            c: PixelPick::of(self.renderer.look.channels.iter().map(|c| c.index).collect()),
+            origins: self.tones.iter().map(paint::Tone::origin).collect(),
+            how: self.how,
+            z: scaled_range(&self.z, Axes::extent(first, axes.z), Axes::extent(array, axes.z)),
+            t: scaled(self.t, Axes::extent(first, axes.t), Axes::extent(array, axes.t)),
+        })
     }
 
     /// Renders the channels of some rows, as many at a time as fit into half of the memory budget.
     async fn channels(&self, picture: &mut Picture, rows: Range<usize>) -> Result<()> {
         let renderer = self.renderer;
         let axes = &renderer.pyramid.axes;
-        let first = renderer.pyramid.first()?;
         let (array, kind, memory) = (self.array, &self.kind, renderer.memory / 2);
         let single = self.is_single();
         let frame = PictureFrame { y: self.frame.y.part(rows), ..self.frame.clone() };
-        let channels = &renderer.look.channels;
-        let layers = Layers {
-            array,
-            axes,
-            c: PixelPick::of(channels.iter().map(|c| c.index).collect()),
-            origins: self.tones.iter().map(paint::Tone::origin).collect(),
-            how: self.how,
-            z: scaled_range(&self.z, Axes::extent(first, axes.z), Axes::extent(array, axes.z)),
-            t: scaled(self.t, Axes::extent(first, axes.t), Axes::extent(array, axes.t)),
-        };
+        let layers = self.layers()?;
         let chunk = ChunkExtents::of(array, axes);
         let row_bytes = picture.row_bytes();
         // Split into columns if a row of chunks exceeds the memory budget, so that chunks are decoded once.

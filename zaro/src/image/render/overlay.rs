@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use rayon::prelude::*;
 
-use crate::array::Array;
+use crate::array::{Array, Selection};
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::group::Zarr;
@@ -148,6 +148,25 @@ impl Overlay {
             row += part.len();
         }
         Ok(())
+    }
+
+    /// What [`draw`](Self::draw) reads: the array, and the part of it.
+    pub(super) fn reads(&self, under: &Under<'_>) -> Result<Option<(Array, Selection)>> {
+        let (level, across, down) = self.place(under)?;
+        let (Some(array), Some(across), Some(down)) = (self.pyramid.levels.get(level), across, down) else {
+            return Ok(None);
+        };
+        let axes = &self.pyramid.axes;
+        let first = under.image.first()?;
+        let z = scaled_range(&under.z, Axes::extent(first, under.image.axes.z), Axes::extent(array, axes.z));
+        let wanted = WantedPixels {
+            t: scaled(under.t, Axes::extent(first, under.image.axes.t), Axes::extent(array, axes.t)),
+            c: PixelPick::of(channels(array, axes, &under.channels)),
+            z: PixelPick::Run(z.start, z.end - z.start),
+            y: PixelPick::of(down.positions),
+            x: PixelPick::of(across.positions),
+        };
+        Ok(Some((array.clone(), wanted.selection(array, axes)?)))
     }
 
     /// The level to use, and where its pixels are in the picture.

@@ -9,20 +9,25 @@ use crate::image::model::{Axis, AxisKind, Level};
 use crate::image::render::samples::SampleKind;
 use crate::num;
 
-/// The indexes of the axes.
+/// Which dimension of the arrays of an image each axis is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Axes {
-    pub(super) t: Option<usize>,
-    pub(super) c: Option<usize>,
-    pub(super) z: Option<usize>,
-    pub(super) y: usize,
-    pub(super) x: usize,
+pub struct Axes {
+    /// Time.
+    pub t: Option<usize>,
+    /// Channels.
+    pub c: Option<usize>,
+    /// Planes.
+    pub z: Option<usize>,
+    /// Rows.
+    pub y: usize,
+    /// Columns.
+    pub x: usize,
 }
 
 impl Axes {
     /// Those of arrays of `rank` dimensions. If the document has another number of axes, as before axes had names, they
     /// are the last of t, c, z, y, x.
-    pub(super) fn of(axes: &[Axis], rank: usize) -> Result<Self> {
+    pub fn of(axes: &[Axis], rank: usize) -> Result<Self> {
         if rank < 2 {
             return Err(invalid!("an image needs two or more dimensions, this array has {rank}"));
         }
@@ -165,6 +170,24 @@ pub(super) struct WantedPixels {
     pub(super) x: PixelPick,
 }
 
+impl WantedPixels {
+    /// The selection of `array`.
+    pub(super) fn selection(&self, array: &Array, axes: &Axes) -> Result<Selection> {
+        let mut indexes = vec![Index::Span(0, 1); array.shape().len()];
+        let mut set = |axis: Option<usize>, index: Index| {
+            if let Some(slot) = axis.and_then(|i| indexes.get_mut(i)) {
+                *slot = index;
+            }
+        };
+        set(axes.t, Index::Span(self.t, 1));
+        set(axes.c, self.c.index()?);
+        set(axes.z, self.z.index()?);
+        set(Some(axes.y), self.y.index()?);
+        set(Some(axes.x), self.x.index()?);
+        Ok(Selection::new(indexes))
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct PixelBlock {
     pub(super) kind: SampleKind,
@@ -180,18 +203,7 @@ pub(super) struct PixelBlock {
 impl PixelBlock {
     pub(super) async fn read(array: &Array, axes: &Axes, wanted: &WantedPixels) -> Result<Self> {
         let kind = SampleKind::of(&array.meta().data_type)?;
-        let mut indexes = vec![Index::Span(0, 1); array.shape().len()];
-        let mut set = |axis: Option<usize>, index: Index| {
-            if let Some(slot) = axis.and_then(|i| indexes.get_mut(i)) {
-                *slot = index;
-            }
-        };
-        set(axes.t, Index::Span(wanted.t, 1));
-        set(axes.c, wanted.c.index()?);
-        set(axes.z, wanted.z.index()?);
-        set(Some(axes.y), wanted.y.index()?);
-        set(Some(axes.x), wanted.x.index()?);
-        let slab = array.read_slab(&Selection::new(indexes), &ReadOptions::default()).await?;
+        let slab = array.read_slab(&wanted.selection(array, axes)?, &ReadOptions::default()).await?;
         let mut steps = vec![0usize; slab.shape.len()];
         let mut step = 1usize;
         for (slot, extent) in steps.iter_mut().zip(&slab.shape).rev() {

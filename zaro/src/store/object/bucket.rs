@@ -187,13 +187,26 @@ impl Bucket {
         self.credentials.is_some()
     }
 
-    /// The URL of a key, including the query without its question mark.
+    /// The address at which anybody can read an object, or one version of it; `None` if requests are signed: what was
+    /// opened with credentials is not known to be public. At AWS it names no region, and works for all of them.
+    #[must_use]
+    pub fn public_url(&self, key: &str, version: Option<&str>) -> Option<String> {
+        if self.is_signed() {
+            return None;
+        }
+        let query: Vec<_> = version.map(|version| ("versionId", version.to_owned())).into_iter().collect();
+        Some(self.address("", key, &query))
+    }
+
+    /// The URL of a key, including the query without its question mark. Without a region it is the one that AWS
+    /// resolves for every region.
     fn address(&self, region: &str, key: &str, query: &[(&'static str, String)]) -> String {
+        let dot = if region.is_empty() { "" } else { "." };
         let base = match (&self.settings.endpoint, self.settings.path_style) {
             (Some(endpoint), true) => format!("{endpoint}/{}", self.name),
             (Some(endpoint), false) => endpoint.clone(),
-            (None, true) => format!("https://s3.{region}.amazonaws.com/{}", self.name),
-            (None, false) => format!("https://{}.s3.{region}.amazonaws.com", self.name),
+            (None, true) => format!("https://s3{dot}{region}.amazonaws.com/{}", self.name),
+            (None, false) => format!("https://{}.s3{dot}{region}.amazonaws.com", self.name),
         };
         let mut out = base;
         // A path-style bucket URL has no trailing slash.

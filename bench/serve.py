@@ -1,0 +1,105 @@
+"""Requests per second of `zaro serve` beside nginx, on the same files.
+
+    serve.py [--zaro PATH] [--seconds N] [--connections N]      writes bench/results-serve.md
+
+wrk, the server and nginx share this machine. Both serve a folder of 1,000 files of one size, asked for at random over
+keep-alive connections; rounds alternate, and the best of each counts. nginx has sendfile, open_file_cache, two workers
+and no access log.
+"""
+
+import argparse
+import datetime
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "conformance"))
+import common  # noqa: E402
+from serve_raw import Server, free_port  # noqa: E402
+
+LUA = """
+local n = 0
+request = function()
+  n = n + 1
+  return wrk.format("GET", string.format("{prefix}f%d", math.random(0, 999)))
+end
+"""
+
+
+def nginx(root, work):
+    port = free_port()
+    (work / "nginx.conf").write_text(
+        f"daemon off; worker_processes 2; pid {work}/pid; error_log {work}/error.log;\n"
+        "events { worker_connections 1024; }\n"
+        "http { access_log off; sendfile on; tcp_nopush on; open_file_cache max=2000; default_type application/octet-stream;\n"
+        f"keepalive_requests 1000000; server {{ listen 127.0.0.1:{port}; root {root}; }} }}\n"
+    )
+    binary = shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin")
+    return port, subprocess.Popen([binary, "-c", str(work / "nginx.conf"), "-e", str(work / "error.log")])
+
+
+def wrk(url, prefix, work, seconds, connections):
+    script = work / "wrk.lua"
+    script.write_text(LUA.replace("{prefix}", prefix))
+    out = subprocess.run(
+        ["wrk", "-t2", f"-c{connections}", f"-d{seconds}s", "--latency", "-s", str(script), url], capture_output=True, text=True, check=True
+    ).stdout
+    bad = re.search(r"Non-2xx.*?(\d+)", out)
+    if bad:
+        sys.exit(f"{url}: {bad[0]}")
+    rate = float(re.search(r"Requests/sec:\s+([\d.]+)", out)[1])
+    p99 = re.search(r"99%\s+(\S+)", out)[1]
+    return rate, p99
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--zaro")
+    p.add_argument("--seconds", type=int, default=8)
+    p.add_argument("--rounds", type=int, default=3)
+    p.add_argument("--connections", type=int, default=64)
+    p.add_argument("--out", default=str(HERE / "results-serve.md"))
+    args = p.parse_args()
+    zaro = common.find_zaro(args.zaro)
+    rows = []
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as folder:
+        work = Path(folder)
+        work.chmod(0o755)
+        for size in (4 << 10, 64 << 10):
+            root = work / str(size)
+            root.mkdir()
+            (root / ".zgroup").write_text('{"zarr_format": 2}')
+            for n in range(1000):
+                (root / f"f{n}").write_bytes(os.urandom(size))
+            port, process = nginx(root, work)
+            server = Server(zaro, f"x={root}")
+            best = {"zaro": (0, ""), "nginx": (0, "")}
+            for _ in range(args.rounds):
+                best["zaro"] = max(best["zaro"], wrk(server.url, "/data/x/", work, args.seconds, args.connections))
+                best["nginx"] = max(best["nginx"], wrk(f"http://127.0.0.1:{port}", "/", work, args.seconds, args.connections))
+            server.stop()
+            process.terminate()
+            process.wait()
+            rows.append((size, best))
+            print(size, best, flush=True)
+    lines = [
+        f"# Serving, {datetime.date.today()}",
+        "",
+        f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()} {platform.release()}; wrk with 2 threads and {args.connections} connections on the same machine, best of {args.rounds} rounds of {args.seconds} s. Written by `bench/serve.py`.",
+        "",
+        "| objects | zaro, requests/s | p99 | nginx, requests/s | p99 | zaro / nginx |",
+        "|---|---|---|---|---|---|",
+    ]
+    for size, best in rows:
+        (a, pa), (b, pb) = best["zaro"], best["nginx"]
+        lines.append(f"| {size >> 10} KiB | {a:,.0f} | {pa} | {b:,.0f} | {pb} | {a / b:.2f} |")
+    Path(args.out).write_text("\n".join(lines) + "\n")
+
+
+main()
