@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use futures::TryStreamExt as _;
 use hyper::header::{ALLOW, HeaderValue, LOCATION, VARY};
@@ -19,6 +20,7 @@ use crate::request::Request;
 use crate::sources::{Source, Sources};
 use crate::views::View;
 use crate::visible::Tokens;
+use crate::{dav, listing, raw};
 
 /// The methods of a read-only server.
 const METHODS: &str = "GET, HEAD, OPTIONS, PROPFIND";
@@ -35,6 +37,8 @@ pub struct App {
     tokens: Tokens,
     pub(crate) pixels: Pixels,
     cors: Cors,
+    /// When it was made: the date of what has none.
+    since: SystemTime,
 }
 
 /// What a path names in a source: a key, and whether it was written as a folder.
@@ -59,7 +63,8 @@ impl App {
         let tokens = config.tokens.as_deref().map_or_else(|| Ok(Tokens::default()), Tokens::read)?;
         let cors = config.cors();
         let pixels = Pixels::new(&config);
-        Ok(Self { config, sources, tokens, cors, pixels, metrics: Arc::default() })
+        let since = SystemTime::now();
+        Ok(Self { config, sources, tokens, cors, pixels, metrics: Arc::default(), since })
     }
 
     /// The same counters as another, which this one takes the place of.
@@ -129,6 +134,7 @@ impl App {
         }
         match path.segments().as_slice() {
             ["healthz"] => Ok(full(StatusCode::OK, Some("text/plain"), "ok\n")),
+            [] | ["data"] => self.index(request, path).await,
             ["readyz"] => self.ready().await,
             ["metrics"] if self.config.metrics => {
                 Ok(full(StatusCode::OK, Some("text/plain; version=0.0.4"), self.metrics.text()))
@@ -185,6 +191,15 @@ impl App {
         source.ok_or_else(Fault::not_found)
     }
 
+    /// The names of the sources.
+    async fn index(&self, request: &Request, path: &RequestPath) -> Result<Response, Fault> {
+        match path.slash {
+            _ if !request.is_get() => dav::sources(self.names(request).await?, self.since, request),
+            true => listing::sources(self.names(request).await?, request),
+            false => Ok(redirect(&format!("{}/", request.path))),
+        }
+    }
+
     /// A key of a source, or a folder of it.
     async fn data(
         &self,
@@ -195,16 +210,21 @@ impl App {
     ) -> Result<Response, Fault> {
         let key = path.key(skip).ok_or_else(Fault::not_found)?;
         let target = Target { source, key, slash: path.slash };
-        if request.is_get() && !target.slash && !target.key.is_empty() {
+        if !request.is_get() {
+            return dav::answer(&target, request).await;
+        }
+        if target.slash {
+            return listing::folder(&target.source, &target.key, request).await;
+        }
+        if !target.key.is_empty() {
             if let Some(response) = raw::get(&target.source, &target.key, request).await? {
                 return Ok(response);
             }
-            return match is_folder(target.source.store(), &target.key).await? {
-                true => Ok(redirect(&format!("{}/", request.path))),
-                false => Err(Fault::not_found()),
-            };
+            if !is_folder(target.source.store(), &target.key).await? {
+                return Err(Fault::not_found());
+            }
         }
-        Err(Fault::not_found())
+        Ok(redirect(&format!("{}/", request.path)))
     }
 }
 

@@ -8,6 +8,7 @@
 //!   accept    sockets, time limits, shutdown           tls, limits, metrics    what it needs
 //!   app       one function from a request to an answer: names and routes
 //!   archive   /zarrs/ and /api/: an archive of versions
+//!   dav       PROPFIND                                 listing          folders as pages and JSON
 //!   raw       /data/: the keys of a store, byte for byte
 //!   pixels    /tile/, /region/, /iiif/ and others: numbers and pictures
 //!   views     /as/: the same chunks under other documents (overlay: changes in memory over a store)
@@ -20,6 +21,8 @@ mod answer;
 mod app;
 mod archive;
 mod config;
+mod dav;
+mod listing;
 mod limits;
 mod metrics;
 mod overlay;

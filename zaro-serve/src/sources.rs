@@ -76,6 +76,20 @@ impl Source {
         &self.store
     }
 
+    /// One of this store, for tests.
+    #[cfg(test)]
+    pub(crate) fn of_store(store: SharedStore) -> Arc<Self> {
+        Arc::new(Self {
+            name: "test".to_owned(),
+            zarr: Err("a store alone".to_owned()),
+            store,
+            caching: Caching::Live,
+            private: false,
+            since: SystemTime::UNIX_EPOCH,
+            views: tokio::sync::Mutex::default(),
+        })
+    }
+
     /// Its chunks under other documents.
     pub(crate) async fn view(&self, view: View) -> std::result::Result<Arc<Source>, Fault> {
         let mut views = self.views.lock().await;
