@@ -15,7 +15,6 @@ use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::path::{RequestPath, encode};
 use crate::pixels::{self, Pixels};
-use crate::raw;
 use crate::request::Request;
 use crate::sources::{Source, Sources};
 use crate::views::View;
@@ -168,8 +167,14 @@ impl App {
         Ok(!self.is_hidden(base) || self.tokens.access(request)?.opens(base))
     }
 
+    /// The names that are hidden from the client.
+    pub(crate) fn hidden_from(&self, request: &Request) -> Result<Vec<String>, Fault> {
+        let access = self.tokens.access(request)?;
+        Ok(self.config.hidden.iter().filter(|name| !access.opens(name)).cloned().collect())
+    }
+
     /// Whether only clients with a token may see a source.
-    fn is_hidden(&self, base: &str) -> bool {
+    pub(crate) fn is_hidden(&self, base: &str) -> bool {
         self.config.hidden.iter().any(|hidden| hidden == "*" || hidden == base)
     }
 

@@ -14,6 +14,7 @@
 //! ```
 
 mod api;
+mod hiding;
 mod manifests;
 mod store;
 #[cfg(test)]
@@ -32,6 +33,7 @@ use zaro::store::{Bucket, Entry, ListOptions, PrefixStore, SharedStore};
 use zaro::{Error, ErrorKind, Result};
 
 pub(crate) use self::api::{answer as answer_api, in_json};
+use self::hiding::HidingStore;
 use self::manifests::Manifests;
 use self::store::TreeStore;
 pub(crate) use self::tree::answer as answer_tree;
@@ -161,9 +163,13 @@ impl Archive {
         Ok(Arc::new(Source::of_bytes(&name, self.store_of(version)?, Caching::Immutable, private)))
     }
 
-    /// The folders above the versions, as a source; the manifests are in it, too.
-    pub(crate) fn tree(&self, caching: Caching, private: bool) -> Arc<Source> {
-        let store: SharedStore = Arc::new(TreeStore::new(self.store.clone()));
+    /// The folders above the versions, as a source without the Zarrs of these ids; the manifests are in it, too.
+    pub(crate) fn tree(&self, caching: Caching, private: bool, hidden: Vec<String>) -> Arc<Source> {
+        let mut store: SharedStore = Arc::new(TreeStore::new(self.store.clone()));
+        let hidden: Vec<String> = hidden.iter().filter_map(|id| folder_of(id)).collect();
+        if !hidden.is_empty() {
+            store = Arc::new(HidingStore::new(store, hidden));
+        }
         Arc::new(Source::of_bytes(&self.name, store, caching, private))
     }
 

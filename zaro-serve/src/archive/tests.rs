@@ -103,7 +103,7 @@ async fn folders_are_listed_at_every_level() {
     let page = bytes(made.get(&format!("{version}/")).await).await;
     assert!(String::from_utf8_lossy(&page).contains("<a href=\"x/\">x/</a>"));
     // A listing can be continued after each of its entries.
-    let tree = made.app.sources.archive().await.unwrap().unwrap().tree(crate::answer::Caching::Live, false);
+    let tree = made.app.sources.archive().await.unwrap().unwrap().tree(crate::answer::Caching::Live, false, Vec::new());
     use futures::TryStreamExt as _;
     use zaro::store::{Entry, ListOptions};
     let folder = format!("128/4a1/{TWO}");
@@ -166,7 +166,8 @@ async fn clients_are_sent_to_public_objects_and_pages_are_not() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn buckets_have_public_addresses_and_pages_get_the_bytes() {
-    let mut options = zaro::store::StoreOptions { anonymous: true, ..Default::default() };
+    let mut options = zaro::store::StoreOptions::default();
+    options.anonymous = true;
     let bucket = |options: &zaro::store::StoreOptions| zaro::open::open_bucket("s3://dandiarchive", options);
     let (open, _) = bucket(&options).unwrap();
     assert_eq!(

@@ -5,24 +5,16 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use futures::TryStreamExt as _;
 use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, HeaderValue, LOCATION, VARY};
-use tokio::sync::mpsc;
 use zaro::manifest::{Digest, checksum_in};
-use zaro::meta::Json;
-use zaro::store::{Entry, ListOptions};
 
 use super::{Archive, OpenVersion, folder_of, is_folder};
-use crate::answer::{Caching, Fault, Response, empty, lock_down, stream};
+use crate::answer::{Caching, Fault, Response, empty};
 use crate::app::{App, Target};
-use crate::path::{RequestPath, encode};
-use crate::raw;
+use crate::path::RequestPath;
+use crate::{dav, listing, raw};
 use crate::request::Request;
-
-/// Bytes of a listing that are sent at once.
-const PIECE: usize = 16 << 10;
 
 /// What decides between a redirect and the bytes.
 const VARIES: &str = "Origin, Sec-Fetch-Mode";
@@ -34,9 +26,10 @@ pub(crate) async fn answer(app: &App, request: &Request, path: &RequestPath) -> 
     let segments = path.segments();
     match segments.get(1..).unwrap_or_default() {
         [first, second, id, name, ..] => {
-            if folder_of(id) != Some(format!("{first}/{second}/{id}")) {
+            if folder_of(id) != Some(format!("{first}/{second}/{id}")) || !app.may_see(request, id)? {
                 return Err(Fault::not_found());
             }
+            let private = private || app.is_hidden(id);
             if let Some(checksum) = name.strip_suffix(".zarr").and_then(Digest::parse) {
                 let version = archive.open(id, checksum).await.map_err(|e| Fault::behind(&e))?;
                 let version = version.ok_or_else(Fault::not_found)?;
@@ -44,9 +37,9 @@ pub(crate) async fn answer(app: &App, request: &Request, path: &RequestPath) -> 
                 return inside(app, request, &archive, &version, key, path.slash, private).await;
             }
             if segments.len() == 5 && checksum_in(name).is_some() {
-                let source = archive.tree(Caching::Immutable, private);
+                let source = archive.tree(Caching::Immutable, private, Vec::new());
                 if !request.is_get() {
-                    return folder(request, Target { source, key, slash: false });
+                    return folder(request, Target { source, key, slash: false }).await;
                 }
                 let found = raw::get(&source, &key, request).await?;
                 return found.ok_or_else(Fault::not_found);
@@ -59,7 +52,7 @@ pub(crate) async fn answer(app: &App, request: &Request, path: &RequestPath) -> 
                 [.., first, second, id] => folder_of(id) == Some(format!("{first}/{second}/{id}")),
                 letters => letters.iter().all(|part| part.len() == 3),
             };
-            let source = archive.tree(Caching::Live, private);
+            let source = archive.tree(Caching::Live, private, hidden_ids(app, request, &archive).await?);
             let there = plausible
                 && (key.is_empty()
                     || is_folder(source.store(), &key).await.map_err(|e| Fault::behind(&e))?);
@@ -69,9 +62,25 @@ pub(crate) async fn answer(app: &App, request: &Request, path: &RequestPath) -> 
             if request.is_get() && !path.slash {
                 return Ok(crate::app::redirect(&format!("{}/", request.path)));
             }
-            folder(request, Target { source, key, slash: path.slash })
+            folder(request, Target { source, key, slash: path.slash }).await
         }
     }
+}
+
+/// The Zarrs that are hidden from the client.
+pub(crate) async fn hidden_ids(app: &App, request: &Request, archive: &Archive) -> Result<Vec<String>, Fault> {
+    let mut hidden = app.hidden_from(request)?;
+    // All but those that the client's token opens.
+    if hidden.iter().any(|name| name == "*") {
+        let all = archive.zarrs().await.map_err(|e| Fault::behind(&e))?;
+        hidden.clear();
+        for (id, _) in all.iter() {
+            if !app.may_see(request, id)? {
+                hidden.push(id.clone());
+            }
+        }
+    }
+    Ok(hidden)
 }
 
 /// What lies at `key` of a version.
@@ -90,7 +99,7 @@ async fn inside(
         return Err(Fault::not_found());
     }
     if !request.is_get() || (!is_entry && slash) {
-        return folder(request, Target { source, key, slash });
+        return folder(request, Target { source, key, slash }).await;
     }
     if !is_entry {
         return Ok(crate::app::redirect(&format!("{}/", request.path)));
@@ -138,91 +147,23 @@ pub(crate) fn redirect_to(status: StatusCode, location: &str) -> Result<Response
     Ok(response)
 }
 
-/// Lists a folder that exists: JSON for who asks for it, else a page with links. Rows are sent as they are found.
-fn folder(request: &Request, target: Target) -> Result<Response, Fault> {
-    if !request.is_get() {
-        return Err(Fault::method());
+/// Lists a folder that exists.
+async fn folder(request: &Request, target: Target) -> Result<Response, Fault> {
+    match request.is_get() {
+        true => listing::folder(&target.source, &target.key, request).await,
+        false => dav::answer(&target, request).await,
     }
-    let json = request.wants_json();
-    let caching = target.source.caching.value(target.source.private);
-    let title = escaped(&request.path);
-    let (sender, receiver) = mpsc::channel::<zaro::Result<Bytes>>(4);
-    if !request.is_head() {
-        tokio::spawn(async move {
-            let done = rows(&target, json, &title, &sender).await;
-            if let Err(e) = done {
-                // The client sees that the listing is not whole.
-                let _ = sender.send(Err(e)).await;
-            }
-        });
-    }
-    let pieces = futures::stream::unfold(receiver, |mut receiver| async move {
-        receiver.recv().await.map(|piece| (piece, receiver))
-    });
-    let kind = if json { "application/json" } else { "text/html; charset=utf-8" };
-    let mut response = stream(StatusCode::OK, kind, None, pieces);
-    lock_down(response.headers_mut());
-    response.headers_mut().insert(CACHE_CONTROL, caching);
-    response.headers_mut().append(VARY, HeaderValue::from_static("Accept"));
-    Ok(response)
-}
-
-/// Sends the rows of a folder, until the client leaves.
-async fn rows(
-    target: &Target,
-    json: bool,
-    title: &str,
-    sender: &mpsc::Sender<zaro::Result<Bytes>>,
-) -> zaro::Result<()> {
-    let mut text = match json {
-        true => "[".to_owned(),
-        false => {
-            format!("<!DOCTYPE html>\n<html><head>\n<title>Index of {title}</title>\n</head><body>\n<pre>\n")
-        }
-    };
-    let mut first = true;
-    let options = ListOptions::default().with_facts(json);
-    let mut entries = target.source.store().list_opts(&target.key, &options);
-    while let Some(entry) = entries.try_next().await? {
-        let name = entry.path().rsplit('/').next().unwrap_or_default();
-        if json {
-            let mut row = Json::object();
-            row.set("name", name);
-            row.set("type", if matches!(entry, Entry::Object(_)) { "file" } else { "directory" });
-            if let Entry::Object(object) = &entry {
-                row.set("size", object.size);
-            }
-            text.push_str(if first { "\n" } else { ",\n" });
-            text.push_str(&row.compact());
-        } else {
-            let slash = if matches!(entry, Entry::Object(_)) { "" } else { "/" };
-            text.push_str(&format!("<a href=\"{}{slash}\">{}{slash}</a>\n", encode(name), escaped(name)));
-        }
-        first = false;
-        if text.len() >= PIECE {
-            let piece = Bytes::from(std::mem::take(&mut text));
-            if sender.send(Ok(piece)).await.is_err() {
-                return Ok(());
-            }
-        }
-    }
-    text.push_str(if json { "\n]\n" } else { "</pre>\n</body></html>\n" });
-    // Nobody may be there to take it.
-    let _ = sender.send(Ok(Bytes::from(text))).await;
-    Ok(())
-}
-
-/// Text as HTML has it.
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 impl App {
     /// The archive of this server, if it has one and the client may see it; and whether others may not.
-    pub(crate) async fn archive(&self, _request: &Request) -> Result<(Arc<Archive>, bool), Fault> {
+    pub(crate) async fn archive(&self, request: &Request) -> Result<(Arc<Archive>, bool), Fault> {
         let archive = self.sources.archive().await.map_err(|e| Fault::behind(&e))?;
         let archive = archive.ok_or_else(Fault::not_found)?;
-        let private = self.config.hidden.contains(&archive.name);
+        if !self.may_see(request, &archive.name)? {
+            return Err(Fault::not_found());
+        }
+        let private = self.is_hidden(&archive.name);
         Ok((archive, private))
     }
 }

@@ -67,6 +67,15 @@ impl Route {
             _ => return None,
         })
     }
+
+    /// The Zarr it is about.
+    fn id(&self) -> Option<&str> {
+        match self {
+            Self::OpenApi | Self::Zarrs => None,
+            Self::Zarr(id) | Self::Files(id) | Self::Versions(id) | Self::Version(id, _) => Some(id),
+            Self::VersionFiles(id, _) | Self::Diff(id, ..) | Self::At(id, _) => Some(id),
+        }
+    }
 }
 
 /// A request to the API of an archive.
@@ -114,7 +123,13 @@ async fn answered(app: &App, request: &Request, path: &RequestPath) -> Result<Re
             _ => Ok(redirect(&format!("{}/{}", request.path, query_of(request)))),
         };
     }
-    let (archive, private) = app.archive(request).await?;
+    let (archive, mut private) = app.archive(request).await?;
+    if let Some(id) = route.id() {
+        if !app.may_see(request, id)? {
+            return Err(Fault::not_found());
+        }
+        private = private || app.is_hidden(id);
+    }
     let call = Call { app, request, archive, private, base: base_of(app, request) };
     match route {
         Route::OpenApi => Ok(call.json(&openapi::document(), Caching::Live)),
