@@ -60,7 +60,6 @@ async fn what_a_version_has_not_is_absent_and_what_is_lost_is_no_404() {
         let status = response.status();
         let text = bytes(response).await;
         let text = String::from_utf8_lossy(&text).into_owned();
-        // A body of the right length but with other bytes fails as it is read.
         assert!(
             status == StatusCode::BAD_GATEWAY || status == StatusCode::SERVICE_UNAVAILABLE,
             "{lost} {status} {text}"
@@ -166,7 +165,8 @@ async fn clients_are_sent_to_public_objects_and_pages_are_not() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn buckets_have_public_addresses_and_pages_get_the_bytes() {
-    let mut options = zaro::store::StoreOptions { anonymous: true, ..Default::default() };
+    let mut options = zaro::store::StoreOptions::default();
+    options.anonymous = true;
     let bucket = |options: &zaro::store::StoreOptions| zaro::open::open_bucket("s3://dandiarchive", options);
     let (open, _) = bucket(&options).unwrap();
     assert_eq!(
@@ -181,7 +181,7 @@ async fn buckets_have_public_addresses_and_pages_get_the_bytes() {
     let path = format!("{}/x/0", made.version(&made.new));
     let response = made.ask(Method::GET, &path, &[("sec-fetch-mode", "cors")]).await;
     assert_eq!(response.status(), StatusCode::OK);
-    assert_eq!(header(&response, "vary").contains("Sec-Fetch-Mode"), true);
+    assert!(header(&response, "vary").contains("Sec-Fetch-Mode"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -200,11 +200,10 @@ async fn versions_are_names() {
     let (old, new) = (made.old, made.new);
     assert_eq!(attributes(TWO.to_owned()).await, (200, live.clone(), 200));
     assert_eq!(attributes(format!("{TWO}@{new}")).await, (200, forever.clone(), 200));
-    // The older state cannot be opened as a Zarr, since its attributes are lost; that is said, not hidden.
-    assert_eq!(attributes(format!("{TWO}@{old}")).await.0, 502);
+    assert_eq!(attributes(format!("{TWO}@{old}")).await, (200, forever.clone(), 404));
     assert_eq!(attributes(format!("{TWO}@2024-06-02")).await, (200, live.clone(), 200));
     assert_eq!(attributes(format!("{TWO}@2024-06-01T12:00:00Z")).await, (200, live.clone(), 200));
-    assert_eq!(attributes(format!("{TWO}@2024-06-01T11:59:59")).await.0, 502);
+    assert_eq!(attributes(format!("{TWO}@2024-06-01T11:59:59")).await, (200, live.clone(), 404));
     assert_eq!(attributes(format!("{TWO}@2023-12-31")).await.0, 404);
     assert_eq!(attributes(format!("{TWO}@main")).await.0, 404);
     assert_eq!(attributes("00000000-0000-4000-8000-000000000000".to_owned()).await.0, 404);
@@ -218,13 +217,14 @@ async fn versions_are_names() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tree_of_manifests_alone_is_an_archive_whose_bytes_are_elsewhere() {
-    let folder = tempfile::tempdir().unwrap();
-    let checksum = manifest(folder.path(), TWO, &FILES, "2024-01-01");
-    std::fs::write(folder.path().join("README.md"), "not shown").unwrap();
-    std::fs::write(folder.path().join("128/4a1").join(TWO).join(".json"), "{}").unwrap();
+    let above = tempfile::tempdir().unwrap();
+    let folder = above.path().join("manifests");
+    let checksum = manifest(&folder, TWO, &FILES, "2024-01-01");
+    std::fs::write(folder.join("README.md"), "not shown").unwrap();
+    std::fs::write(folder.join("128/4a1").join(TWO).join(".json"), "{}").unwrap();
     let elsewhere = tempfile::tempdir().unwrap();
     objects(&elsewhere.path().join(TWO), &FILES);
-    let mut config = Config { sources: vec![folder.path().display().to_string()], ..Config::default() };
+    let mut config = Config { sources: vec![folder.display().to_string()], ..Config::default() };
     let ask = |config: &Config, path: String| {
         let app = App::new(config.clone()).unwrap();
         let mut request = Request::new(Method::GET, &path);

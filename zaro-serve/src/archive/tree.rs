@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::TryStreamExt as _;
 use hyper::StatusCode;
-use hyper::header::{CACHE_CONTROL, HeaderValue, LOCATION, VARY};
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, LOCATION, VARY};
 use tokio::sync::mpsc;
 use zaro::manifest::{Digest, checksum_in};
 use zaro::meta::Json;
@@ -49,7 +49,13 @@ pub(crate) async fn answer(app: &App, request: &Request, path: &RequestPath) -> 
                     return folder(request, Target { source, key, slash: false });
                 }
                 let found = raw::get(&source, &key, request).await?;
-                return found.ok_or_else(Fault::not_found);
+                let mut response = found.ok_or_else(Fault::not_found)?;
+                if let Some(kind) = response.headers_mut().get_mut(CONTENT_TYPE)
+                    && kind == "application/octet-stream"
+                {
+                    *kind = HeaderValue::from_static("application/json");
+                }
+                return Ok(response);
             }
             Err(Fault::not_found())
         }
