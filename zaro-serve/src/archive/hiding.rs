@@ -6,7 +6,9 @@ use async_trait::async_trait;
 use futures::future::{BoxFuture, FutureExt as _};
 use futures::stream::{BoxStream, StreamExt as _, TryStreamExt as _};
 use zaro::Result;
-use zaro::store::{Entry, GetOptions, ListOptions, Object, ObjectMeta, ObjectStream, SharedStore, Store, StoreFacts};
+use zaro::store::{
+    Entry, GetOptions, ListOptions, Object, ObjectMeta, ObjectStream, SharedStore, Store, StoreFacts,
+};
 
 /// A store without some of its folders.
 #[derive(Debug)]
@@ -24,7 +26,9 @@ impl HidingStore {
 
     /// Whether a path is in a hidden folder, or is one.
     fn hides(&self, path: &str) -> bool {
-        let below = |folder: &String| path.strip_prefix(folder.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        let below = |folder: &String| {
+            path.strip_prefix(folder.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
         self.hidden.iter().any(below)
     }
 
@@ -102,7 +106,12 @@ mod tests {
     #[tokio::test]
     async fn what_is_hidden_leaves_no_folder_behind() {
         let all = Arc::new(MemoryStore::new());
-        for key in ["abc/def/abcdef-1/x.json", "abc/def/abcdef-2/x.json", "abc/xyz/abcxyz-1/x.json", "uvw/xyz/uvwxyz-1/x.json"] {
+        for key in [
+            "abc/def/abcdef-1/x.json",
+            "abc/def/abcdef-2/x.json",
+            "abc/xyz/abcxyz-1/x.json",
+            "uvw/xyz/uvwxyz-1/x.json",
+        ] {
             MemoryStore::put(&all, key, "{}").unwrap();
         }
         let hidden = ["abc/def/abcdef-1", "abc/xyz/abcxyz-1", "uvw/xyz/uvwxyz-1"].map(str::to_owned).to_vec();

@@ -6,15 +6,15 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use hyper::header::{CACHE_CONTROL, HeaderValue, LOCATION, VARY};
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, LOCATION, VARY};
 use zaro::manifest::{Digest, checksum_in};
 
 use super::{Archive, OpenVersion, folder_of, is_folder};
 use crate::answer::{Caching, Fault, Response, empty};
 use crate::app::{App, Target};
 use crate::path::RequestPath;
-use crate::{dav, listing, raw};
 use crate::request::Request;
+use crate::{dav, listing, raw};
 
 /// What decides between a redirect and the bytes.
 const VARIES: &str = "Origin, Sec-Fetch-Mode";
@@ -42,7 +42,13 @@ pub(crate) async fn answer(app: &App, request: &Request, path: &RequestPath) -> 
                     return folder(request, Target { source, key, slash: false }).await;
                 }
                 let found = raw::get(&source, &key, request).await?;
-                return found.ok_or_else(Fault::not_found);
+                let mut response = found.ok_or_else(Fault::not_found)?;
+                if let Some(kind) = response.headers_mut().get_mut(CONTENT_TYPE)
+                    && kind == "application/octet-stream"
+                {
+                    *kind = HeaderValue::from_static("application/json");
+                }
+                return Ok(response);
             }
             Err(Fault::not_found())
         }
@@ -68,7 +74,11 @@ pub(crate) async fn answer(app: &App, request: &Request, path: &RequestPath) -> 
 }
 
 /// The Zarrs that are hidden from the client.
-pub(crate) async fn hidden_ids(app: &App, request: &Request, archive: &Archive) -> Result<Vec<String>, Fault> {
+pub(crate) async fn hidden_ids(
+    app: &App,
+    request: &Request,
+    archive: &Archive,
+) -> Result<Vec<String>, Fault> {
     let mut hidden = app.hidden_from(request)?;
     // All but those that the client's token opens.
     if hidden.iter().any(|name| name == "*") {
