@@ -211,7 +211,7 @@ mod tests {
     async fn whole_chunks_are_counted() {
         let store: SharedStore = Arc::new(MemoryStore::default());
         let new = NewArray::new(DataType::UInt(16), [100, 100]).with_chunks(Some(vec![10, 50]));
-        let array = zaro::hierarchy::create_array(&store, "", &new, Default::default()).await.unwrap();
+        let array = zaro::hierarchy::create_array(&store, "a", &new, Default::default()).await.unwrap();
         let cost = |text: &str| Cost::of(&array, &Selection::parse(text).unwrap()).unwrap();
         assert_eq!(cost("0:1,0:1"), Cost { chunks: 1, decoded: 1000, pixels: 1 });
         assert_eq!(cost("5,0:51"), Cost { chunks: 2, decoded: 2000, pixels: 51 });

@@ -435,7 +435,7 @@ async fn values_and_series_are_exact() {
     let stored = (2 * 18 * 36 + 36) % 100;
     assert_eq!(value.get("value").unwrap().as_i64(), Some(stored));
     let coords = value.get("coords").unwrap();
-    assert_eq!(coords.text("lat"), Some("75"));
+    assert_eq!(coords.text("lat"), Some("75.0"));
     let value = served.json("/value/field.zarr/sst?sel=time=2000-01-03,lat=74,lon=4&cf=1").await;
     assert_eq!(value.get("value").unwrap().as_f64(), Some(stored as f64 * 0.5 + 10.0));
     let value = served.json("/value/image.zarr?x=10&y=20&z=1").await;
