@@ -48,7 +48,7 @@ pub(crate) struct Source {
     pub(crate) caching: Caching,
     /// Whether only some clients may see it.
     pub(crate) private: bool,
-    /// When it was opened, for dates of what has none.
+    /// The newest date of its root documents or its file, else when it was opened: for dates of what has none.
     pub(crate) since: SystemTime,
     /// The same chunks under other documents, made when they are first asked for.
     views: tokio::sync::Mutex<BTreeMap<View, Arc<Source>>>,
@@ -382,13 +382,23 @@ impl Sources {
             (None, None) if referenced => Stamp::Age(Instant::now()),
             (None, None) => Stamp::Documents(documents(&store).await?),
         };
+        let newest = |documents: &[Option<ObjectMeta>]| {
+            documents.iter().flatten().filter_map(ObjectMeta::modified).max()
+        };
+        let since = match &stamp {
+            Stamp::Documents(known) => newest(known),
+            Stamp::File(_, state) => state.map(|(modified, _)| modified),
+            // A manifest has the dates of its entries at hand.
+            Stamp::Never => documents(&store).await.ok().and_then(|known| newest(&known)),
+            Stamp::Age(_) => None,
+        };
         let source = Source {
             name: name.to_owned(),
             zarr: zarr.map_err(|e| e.message().to_owned()),
             store,
             caching,
             private,
-            since: SystemTime::now(),
+            since: since.unwrap_or_else(SystemTime::now),
             views: tokio::sync::Mutex::default(),
         };
         Ok(Opened { source: Arc::new(source), stamp })

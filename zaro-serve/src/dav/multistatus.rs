@@ -201,9 +201,11 @@ impl Writer {
         percent_encoding::percent_decode_str(last).decode_utf8_lossy().into_owned()
     }
 
-    /// The MD5 of an object, where its tag is one. That of an upload in parts has a dash.
+    /// The MD5 of an object, where its tag is one. That of an upload in parts has a dash; that of a document that was
+    /// made for a view looks like one, but has no date.
     fn md5_of(&self, row: &Row) -> Option<String> {
         let ObjectMeta::Remote(remote) = &row.meta else { return None };
+        remote.modified?;
         let tag = remote.etag.as_deref()?.trim_matches('"');
         let is_md5 = self.md5 && tag.len() == 32 && tag.bytes().all(|b| b.is_ascii_hexdigit());
         is_md5.then(|| tag.to_ascii_lowercase())
@@ -222,7 +224,8 @@ mod tests {
 
     fn written(ask: Ask, md5: bool, path: &str, etag: &str) -> String {
         let writer = Writer { ask, base: "/data/x/".to_owned(), since: UNIX_EPOCH, md5 };
-        let meta = RemoteMeta { etag: Some(etag.to_owned()), size: Some(3), ..RemoteMeta::default() };
+        let etag = Some(etag.to_owned());
+        let meta = RemoteMeta { etag, size: Some(3), modified: Some(0), version: None };
         let mut out = String::new();
         writer.push(&Row { path: path.to_owned(), folder: false, meta: meta.into() }, &mut out);
         out
