@@ -16,7 +16,7 @@ use crate::request::{Query, Request};
 
 /// Answers a request for a descriptor or a tile.
 pub(crate) async fn answer(app: &App, request: &Request, rest: &[&str]) -> Result<Response, Fault> {
-    request.query.only(&params::both(&["raw", "format"]))?;
+    request.query.without(super::TOKEN).only(&params::both(&["raw", "format"]))?;
     let (last, before) = rest.split_last().ok_or_else(Fault::not_found)?;
     if let Some(end) = last.strip_suffix(".dzi") {
         let id = [before, &[end]].concat().join("/");
@@ -48,7 +48,7 @@ pub(crate) async fn answer(app: &App, request: &Request, rest: &[&str]) -> Resul
 fn with_query(mut ask: Ask<'_>) -> Result<Ask<'_>, Fault> {
     let both = ask.query.pairs().iter().chain(ask.request.query.pairs());
     let text: Vec<String> = both
-        .filter(|(key, _)| key != "format")
+        .filter(|(key, _)| key != "format" && key != super::TOKEN)
         .map(|(key, value)| format!("{}={}", crate::path::encode(key), crate::path::encode(value)))
         .collect();
     ask.query = Query::parse(&text.join("&"));

@@ -45,7 +45,7 @@ pub(crate) async fn identified<'a>(app: &'a App, request: &'a Request, id: &str)
 
 /// Answers a request for a picture or its description.
 pub(crate) async fn answer(app: &App, request: &Request, rest: &[&str]) -> Result<Response, Fault> {
-    request.query.only(&[])?;
+    request.query.without(super::TOKEN).only(&[])?;
     match rest {
         [id] => {
             // It must exist to be described.

@@ -79,6 +79,9 @@ impl Pixels {
     }
 }
 
+/// The parameter that says who asks: no answer depends on it once it is answered.
+const TOKEN: &str = "token";
+
 /// The first segments of the routes here.
 pub(crate) const ROUTES: [&str; 10] =
     ["meta", "tile", "thumb", "region", "value", "series", "histogram", "iiif", "dzi", "xyz"];
@@ -99,10 +102,10 @@ pub(crate) struct Ask<'a> {
 }
 
 impl Ask<'_> {
-    /// The name of this state of the source: a version's is its own, others have the time they were opened at.
+    /// The name of this state of the source: that of a version tells it, others have the time they were opened at.
     fn state(&self) -> String {
         match self.source.caching {
-            Caching::Immutable => self.source.name.clone(),
+            Caching::Immutable if self.source.name.contains('@') => self.source.name.clone(),
             _ => format!("{}\0{:?}", self.source.name, self.source.since),
         }
     }
@@ -110,7 +113,7 @@ impl Ask<'_> {
     /// The name of what is asked for, of this state of the source.
     fn name(&self) -> String {
         let mut out = format!("{}\0{}", self.state(), self.request.path);
-        for (key, value) in self.request.query.pairs() {
+        for (key, value) in self.request.query.pairs().iter().filter(|(key, _)| key != TOKEN) {
             out.push_str(&format!("\0{key}\0{value}"));
         }
         // Absolute addresses are written into some answers.
@@ -195,7 +198,7 @@ async fn ask<'a>(app: &'a App, request: &'a Request, name: &str, node: &[&str]) 
         request,
         source,
         path: node.join("/"),
-        query: request.query.clone(),
+        query: request.query.without(TOKEN),
         base: base(app, request),
     })
 }

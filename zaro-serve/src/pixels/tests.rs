@@ -518,6 +518,9 @@ async fn answers_are_tagged_and_compressed() {
     let mut put = Served::request(url);
     put.method = Method::PUT;
     assert_eq!(served.send(put).await.0, StatusCode::METHOD_NOT_ALLOWED);
+    // Who asks makes no difference to what is answered.
+    assert_eq!(served.ok("/thumb/image.zarr?token=x").await.1, served.ok("/thumb/image.zarr").await.1);
+    assert_eq!(served.status("/iiif/image.zarr/info.json?token=x").await, 200);
 }
 
 #[tokio::test]

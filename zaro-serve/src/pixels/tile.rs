@@ -66,27 +66,27 @@ pub(crate) async fn answer(
     let (row, column, form) = parse(file).ok_or_else(Fault::not_found)?;
     let ask = ask(app, request, name, node).await?;
     match form {
-        Form::Numbers => request.query.only(&[&params::PLANES[..], &["raw"]].concat())?,
-        Form::Picture(_) => request.query.only(&params::both(&["raw"]))?,
+        Form::Numbers => ask.query.only(&[&params::PLANES[..], &["raw"]].concat())?,
+        Form::Picture(_) => ask.query.only(&params::both(&["raw"]))?,
     }
     let (ask, level) = (&ask, *level);
     made::answer(ask, async move {
         let stack = ask.stack().await?;
         let (rung, number) = rung(&stack, level).ok_or_else(Fault::not_found)?;
         let window = rung.tile(row, column).ok_or_else(Fault::not_found)?;
-        let pick = params::pick(&request.query, ask.zarr()?, &stack).await?;
+        let pick = params::pick(&ask.query, ask.zarr()?, &stack).await?;
         let other = || nearest_level(ask, &stack, number, &pick);
         match form {
             Form::Numbers => {
                 let _turn = ask.enter(stack.cost(&rung, &window, &pick)?, other).await?;
-                let stored = request.query.get("raw").is_some_and(|raw| raw == "1");
+                let stored = ask.query.get("raw").is_some_and(|raw| raw == "1");
                 let planes = planes::read(&stack, &rung, &window, &pick, stored).await?;
                 let meta = stack.array(rung.level)?.meta();
                 let is_decoded = stack.kind == Kind::Field && planes.data_type != meta.data_type;
                 typed::made(planes, &Note::of(meta, level.to_owned(), is_decoded))
             }
             Form::Picture(format) => {
-                let drawable = Drawable::open(ask, &request.query).await?;
+                let drawable = Drawable::open(ask, &ask.query).await?;
                 encode(drawable.window(ask, &rung, &window, other).await?, format).await
             }
         }

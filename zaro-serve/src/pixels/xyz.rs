@@ -36,8 +36,7 @@ pub(crate) async fn answer(
     name: &str,
     rest: &[&str],
 ) -> Result<Response, Fault> {
-    let known = params::both(&["raw"]);
-    request.query.only(&known)?;
+    request.query.without(super::TOKEN).only(&params::both(&["raw"]))?;
     if let [node @ .., "tilejson.json"] = rest {
         return tilejson(&ask(app, request, name, node).await?).await;
     }
