@@ -389,7 +389,9 @@ impl Sources {
             Stamp::Documents(known) => newest(known),
             Stamp::File(_, state) => state.map(|(modified, _)| modified),
             // A manifest has the dates of its entries at hand.
-            Stamp::Never => documents(&store).await.ok().and_then(|known| newest(&known)),
+            Stamp::Never | Stamp::Version { .. } => {
+                documents(&store).await.ok().and_then(|known| newest(&known))
+            }
             Stamp::Age(_) => None,
         };
         let source = Source {
