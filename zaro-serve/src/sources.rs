@@ -211,12 +211,6 @@ impl Sources {
         Ok(Self { places, order, archive, folders, options, open: Mutex::default() })
     }
 
-    /// The options that sources are opened with.
-    #[must_use]
-    pub(crate) fn options(&self) -> &SourceOptions {
-        &self.options
-    }
-
     /// The archive of versions among the sources: the first that is one. It is looked for when somebody first asks, so
     /// that a server starts although a bucket cannot be reached.
     pub(crate) async fn archive(&self) -> Result<Option<Arc<Archive>>> {

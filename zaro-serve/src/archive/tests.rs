@@ -77,7 +77,7 @@ async fn folders_are_listed_at_every_level() {
         async move {
             let (status, list) = made.json(&format!("{path}?format=json")).await;
             assert_eq!(status, StatusCode::OK, "{path}");
-            let names = list.items().unwrap().iter().map(|row| row.text("name").unwrap().to_owned());
+            let names = list.list("entries").iter().map(|row| row.text("name").unwrap().to_owned());
             names.collect::<Vec<_>>()
         }
     };
@@ -250,7 +250,8 @@ async fn a_tree_of_manifests_alone_is_an_archive_whose_bytes_are_elsewhere() {
     let entry = format!("/zarrs/128/4a1/{TWO}/{checksum}.zarr/x/0");
     assert_eq!(ask(&config, entry.clone()).await.status(), StatusCode::NOT_IMPLEMENTED);
     let list = ask(&config, "/zarrs/?format=json".to_owned()).await;
-    assert_eq!(bytes(list).await, "[\n{\"name\":\"128\",\"type\":\"directory\"}\n]\n");
+    let list = String::from_utf8(bytes(list).await.to_vec()).unwrap();
+    assert!(list.contains("{\"name\":\"128\",\"type\":\"folder\""), "{list}");
     config.options.objects = Some(elsewhere.path().display().to_string());
     let response = ask(&config, entry).await;
     assert_eq!((response.status(), bytes(response).await.len()), (StatusCode::OK, 3));
