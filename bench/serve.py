@@ -35,7 +35,7 @@ end
 def nginx(root, work):
     port = free_port()
     (work / "nginx.conf").write_text(
-        f"daemon off; worker_processes 2; pid {work}/pid; error_log {work}/error.log;\n"
+        f"{'user root; ' if os.geteuid() == 0 else ''}daemon off; worker_processes 2; pid {work}/pid; error_log {work}/error.log;\n"
         "events { worker_connections 1024; }\n"
         "http { access_log off; sendfile on; tcp_nopush on; open_file_cache max=2000; default_type application/octet-stream;\n"
         f"keepalive_requests 1000000; server {{ listen 127.0.0.1:{port}; root {root}; }} }}\n"

@@ -140,7 +140,8 @@ class Zaro:
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         line = self.process.stdout.readline().strip()
         self.base = "/".join(line.split("/")[:3])
-        self.greeting = line
+        # An archive has a second line: where its tree is.
+        self.greeting = self.process.stdout.readline().strip()
         self.host = self.base.removeprefix("http://")
 
     def ask(self, target, method="GET", headers=None):

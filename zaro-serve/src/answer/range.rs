@@ -8,7 +8,7 @@ const MOST: usize = 16;
 /// What a `Range` header asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Ranges {
-    /// The whole object: no range, another unit, or so many ranges that they come to more than the object.
+    /// The whole object: no range, an empty list, another unit, or so many ranges that they come to more than the object.
     Whole,
     /// These bytes, in the order asked for; at least one range, none empty.
     Parts(Vec<Range<u64>>),
@@ -19,7 +19,7 @@ pub(crate) enum Ranges {
 /// Parses a `Range` header for an object of `size` bytes.
 pub(crate) fn parse(header: &str, size: u64) -> Ranges {
     let list = match header.split_once('=') {
-        Some((unit, list)) if unit.trim().eq_ignore_ascii_case("bytes") => list,
+        Some((unit, list)) if unit.trim().eq_ignore_ascii_case("bytes") && !list.is_empty() => list,
         _ => return Ranges::Whole,
     };
     let mut parts = Vec::new();
@@ -81,7 +81,7 @@ mod tests {
             ("bytes=-0", 10, Unsatisfiable),
             ("bytes=5-3", 10, Unsatisfiable),
             ("bytes=a-b", 10, Unsatisfiable),
-            ("bytes=", 10, Unsatisfiable),
+            ("bytes=", 10, Whole),
             ("bytes=-", 10, Unsatisfiable),
             ("bytes=1-2-3", 10, Unsatisfiable),
             ("bytes=+1-2", 10, Unsatisfiable),
