@@ -53,7 +53,10 @@ async fn ask(app: &App, method: &str, target: &str, headers: &[(&str, &str)]) ->
     }
     let (parts, body) = app.answer(&request).await.into_parts();
     let bytes = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
-    (Response::from_parts(parts, empty(StatusCode::OK).into_body()), String::from_utf8_lossy(&bytes).into_owned())
+    (
+        Response::from_parts(parts, empty(StatusCode::OK).into_body()),
+        String::from_utf8_lossy(&bytes).into_owned(),
+    )
 }
 
 async fn status(app: &App, target: &str, headers: &[(&str, &str)]) -> u16 {
@@ -71,7 +74,10 @@ async fn keys_are_bytes_with_tags_and_ranges_and_never_active() {
     let (response, body) = ask(&app, "GET", "/data/open.zarr/a/zarr.json", &[]).await;
     assert_eq!((response.status().as_u16(), body.as_str()), (200, ARRAY));
     assert_eq!(header(&response, "content-type"), "application/json");
-    assert_eq!((header(&response, "accept-ranges"), header(&response, "cache-control")), ("bytes", "no-cache"));
+    assert_eq!(
+        (header(&response, "accept-ranges"), header(&response, "cache-control")),
+        ("bytes", "no-cache")
+    );
     let tag = header(&response, "etag").to_owned();
     assert!(tag.starts_with('"') && tag.ends_with('"'));
     let (same, body) = ask(&app, "GET", "/data/open.zarr/a/zarr.json", &[("if-none-match", &tag)]).await;
@@ -84,11 +90,19 @@ async fn keys_are_bytes_with_tags_and_ranges_and_never_active() {
     let (head, body) = ask(&app, "HEAD", "/data/open.zarr/a/c/0", &[]).await;
     assert_eq!((head.status().as_u16(), header(&head, "content-length"), body.as_str()), (200, "2", ""));
     let (parts, body) = ask(&app, "GET", "/data/open.zarr/evil.html", &[("range", "bytes=0-0,2-3")]).await;
-    assert!(parts.status().as_u16() == 206 && header(&parts, "content-type").starts_with("multipart/byteranges"));
-    assert!(body.contains("bytes 0-0/25\r\n\r\n<\r\n") && header(&parts, "content-length") == body.len().to_string());
+    assert!(
+        parts.status().as_u16() == 206 && header(&parts, "content-type").starts_with("multipart/byteranges")
+    );
+    assert!(
+        body.contains("bytes 0-0/25\r\n\r\n<\r\n")
+            && header(&parts, "content-length") == body.len().to_string()
+    );
     let (evil, _) = ask(&app, "GET", "/data/open.zarr/evil.html", &[]).await;
     assert_eq!(header(&evil, "content-type"), "application/octet-stream");
-    assert_eq!((header(&evil, "x-content-type-options"), header(&evil, "content-security-policy")), ("nosniff", "sandbox"));
+    assert_eq!(
+        (header(&evil, "x-content-type-options"), header(&evil, "content-security-policy")),
+        ("nosniff", "sandbox")
+    );
 }
 
 #[tokio::test]
@@ -115,7 +129,8 @@ async fn every_answer_can_be_read_by_pages_whatever_its_status() {
         assert!(header(&response, "access-control-expose-headers").contains("Content-Range"));
     }
     let (preflight, _) =
-        ask(&app, "OPTIONS", "/data/x", &[("access-control-request-method", "GET"), ("origin", "https://a")]).await;
+        ask(&app, "OPTIONS", "/data/x", &[("access-control-request-method", "GET"), ("origin", "https://a")])
+            .await;
     assert!(header(&preflight, "access-control-allow-headers").contains("Range"));
     assert_eq!((header(&preflight, "dav"), header(&preflight, "allow")), ("1, 3", METHODS));
 }
@@ -125,16 +140,24 @@ async fn what_is_hidden_does_not_exist_without_a_token() {
     let folder = folder();
     let app = app(folder.path(), |_| {});
     let right = format!("Bearer {TOKEN}");
-    for route in ["/data/hidden.zarr/zarr.json", "/as/consolidated/hidden.zarr/zarr.json", "/data/hidden.zarr/a/c/0"] {
+    for route in
+        ["/data/hidden.zarr/zarr.json", "/as/consolidated/hidden.zarr/zarr.json", "/data/hidden.zarr/a/c/0"]
+    {
         let (hidden, hidden_body) = ask(&app, "GET", route, &[]).await;
         let (absent, absent_body) = ask(&app, "GET", &route.replace("hidden", "absent"), &[]).await;
         assert_eq!(hidden.status().as_u16(), 404, "{route}");
         // Nothing tells the one from the other.
-        assert_eq!((hidden.status(), hidden.headers(), hidden_body), (absent.status(), absent.headers(), absent_body));
+        assert_eq!(
+            (hidden.status(), hidden.headers(), hidden_body),
+            (absent.status(), absent.headers(), absent_body)
+        );
         assert_eq!(status(&app, route, &[("authorization", "Bearer 0123456789abcdef-wrong")]).await, 401);
         let (seen, _) = ask(&app, "GET", route, &[("authorization", &right)]).await;
         assert_eq!(seen.status().as_u16(), 200, "{route}");
-        assert!(header(&seen, "cache-control").contains("private") && header(&seen, "vary").contains("Authorization"));
+        assert!(
+            header(&seen, "cache-control").contains("private")
+                && header(&seen, "vary").contains("Authorization")
+        );
     }
     let request = |token: Option<&str>| {
         let mut request = Request::new(Method::GET, "/");

@@ -205,7 +205,8 @@ mod tests {
         assert_eq!(parsed("<a:propfind xmlns:a='DAV:'><a:propname/></a:propfind>"), Ask::Names);
         let text = "<D:propfind xmlns:D='DAV:' xmlns:o='http://owncloud.org/ns'><D:prop><D:getetag/>\
                     <o:checksums><x/></o:checksums><plain/><D:getetag/></D:prop></D:propfind>";
-        let wanted = vec![name(DAV, "getetag"), name("http://owncloud.org/ns", "checksums"), name("", "plain")];
+        let wanted =
+            vec![name(DAV, "getetag"), name("http://owncloud.org/ns", "checksums"), name("", "plain")];
         assert_eq!(parsed(text), Ask::Some(wanted));
         let text = "<D:propfind xmlns:D='DAV:'><D:include><a xmlns='u&amp;v'/></D:include><D:allprop/>\
                     <E:other xmlns:E='x'><D:prop/></E:other></D:propfind>";
@@ -214,7 +215,11 @@ mod tests {
 
     #[test]
     fn what_is_no_question_is_refused() {
-        let deep = format!("<propfind xmlns='DAV:'><prop>{}{}</prop></propfind>", "<a>".repeat(20), "</a>".repeat(20));
+        let deep = format!(
+            "<propfind xmlns='DAV:'><prop>{}{}</prop></propfind>",
+            "<a>".repeat(20),
+            "</a>".repeat(20)
+        );
         let many: String = (0..65).map(|i| format!("<p{i}/>")).collect();
         let many = format!("<propfind xmlns='DAV:'><prop>{many}</prop></propfind>");
         let long = format!("<propfind xmlns='DAV:'><prop><{}/></prop></propfind>", "x".repeat(300));

@@ -102,11 +102,7 @@ pub(crate) async fn answer(target: &Target, request: &Request) -> Result<Respons
 }
 
 /// Answers a PROPFIND of `/` or `/data/`: the folder of the sources, and those.
-pub(crate) fn sources(
-    names: Vec<String>,
-    since: SystemTime,
-    request: &Request,
-) -> Result<Response, Fault> {
+pub(crate) fn sources(names: Vec<String>, since: SystemTime, request: &Request) -> Result<Response, Fault> {
     let writer = Writer { ask: Ask::parse(&request.body)?, base: base(&request.path)?, since, md5: false };
     let mut rows = vec![Row::folder(String::new())];
     match Depth::of(request)? {
@@ -172,10 +168,7 @@ fn too_deep() -> Response {
 fn is_unasked(path: &str) -> bool {
     path.split('/').any(|name| {
         name.starts_with("._")
-            || matches!(
-                name,
-                ".DS_Store" | "Thumbs.db" | "desktop.ini" | ".git" | ".svn" | ".bzr" | ".nols"
-            )
+            || matches!(name, ".DS_Store" | "Thumbs.db" | "desktop.ini" | ".git" | ".svn" | ".bzr" | ".nols")
     })
 }
 

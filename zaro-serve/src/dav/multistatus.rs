@@ -14,7 +14,8 @@ use crate::raw;
 /// The namespace of the property with checksums, which rclone and others know.
 const OWNCLOUD: &str = "http://owncloud.org/ns";
 
-pub(super) const HEAD: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:multistatus xmlns:D=\"DAV:\">\n";
+pub(super) const HEAD: &str =
+    "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:multistatus xmlns:D=\"DAV:\">\n";
 pub(super) const TAIL: &str = "</D:multistatus>\n";
 
 /// A property that is known here.
@@ -31,14 +32,8 @@ enum Property {
 }
 
 /// Those that are sent to whoever asks for all.
-const USUAL: [Property; 6] = [
-    Property::Kind,
-    Property::Name,
-    Property::Length,
-    Property::Modified,
-    Property::Tag,
-    Property::Type,
-];
+const USUAL: [Property; 6] =
+    [Property::Kind, Property::Name, Property::Length, Property::Modified, Property::Tag, Property::Type];
 
 impl Property {
     fn of(name: &Name) -> Option<Self> {

@@ -48,7 +48,9 @@ fn values(xml: &str, element: &str) -> Vec<String> {
     let (mut out, mut within) = (Vec::new(), None::<String>);
     loop {
         match reader.read_event().unwrap() {
-            Event::Start(start) if start.name().as_ref() == element.as_bytes() => within = Some(String::new()),
+            Event::Start(start) if start.name().as_ref() == element.as_bytes() => {
+                within = Some(String::new())
+            }
             Event::Empty(start) if start.name().as_ref() == element.as_bytes() => out.push(String::new()),
             Event::Text(text) => {
                 if let Some(within) = &mut within {
@@ -77,8 +79,13 @@ async fn a_folder_has_its_members() {
     let mut hrefs = values(&xml, "D:href");
     assert_eq!(hrefs.remove(0), "/data/x/g/");
     hrefs.sort();
-    let wanted =
-        ["/data/x/g/%3Cb%3E%26%22", "/data/x/g/%C3%A9", "/data/x/g/a%20b", "/data/x/g/a%23b%3F", "/data/x/g/c/"];
+    let wanted = [
+        "/data/x/g/%3Cb%3E%26%22",
+        "/data/x/g/%C3%A9",
+        "/data/x/g/a%20b",
+        "/data/x/g/a%23b%3F",
+        "/data/x/g/c/",
+    ];
     assert_eq!(hrefs, wanted);
     // One propstat and one date each, folders included.
     let count = |element: &str| values(&xml, element).len();
@@ -155,7 +162,8 @@ async fn properties_are_found_by_name() {
     let known = of("/data/x/zarr.json", &ask("<getcontentlength/><supportedlock/>")).await;
     assert_eq!(values(&known, "D:status"), ["HTTP/1.1 200 OK"]);
     assert_eq!(values(&known, "D:getcontentlength"), ["40"]);
-    let mixed = of("/data/x/", &ask("<resourcetype/><getcontentlength/><o:checksums/><quota-used-bytes/>")).await;
+    let mixed =
+        of("/data/x/", &ask("<resourcetype/><getcontentlength/><o:checksums/><quota-used-bytes/>")).await;
     assert_eq!(values(&mixed, "D:status"), ["HTTP/1.1 200 OK", "HTTP/1.1 404 Not Found"]);
     assert_eq!(values(&mixed, "P:checksums").len(), 1);
     let none = of("/data/x/", &ask("<a xmlns='u:v'/>")).await;

@@ -484,8 +484,7 @@ impl<'m> Walk<'m> {
                 None => dirs.partition_point(is_before),
             };
             let at = top.next_dir();
-            let Some((row, below)) =
-                dirs.get(at).and_then(|row| Some((*row, inside(names.get(row.name))?)))
+            let Some((row, below)) = dirs.get(at).and_then(|row| Some((*row, inside(names.get(row.name))?)))
             else {
                 return;
             };

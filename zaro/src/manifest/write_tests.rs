@@ -67,7 +67,8 @@ fn a_walk_can_begin_at_any_key() {
         builder.push(key, &entry).unwrap();
     }
     let m = builder.finish().unwrap();
-    let more = ["", "a-", "a-/", "a.b/d", "b/", "b/0", "b/0/", "b/0/15", "b/0/2/x", "b/1", "b1/0", "zz", "日/"];
+    let more =
+        ["", "a-", "a-/", "a.b/d", "b/", "b/0", "b/0/", "b/0/15", "b/0/2/x", "b/1", "b1/0", "zz", "日/"];
     for from in keys.iter().chain(&more) {
         let mut walk = m.walk_from(from);
         let mut found = Vec::new();
