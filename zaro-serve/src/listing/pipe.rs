@@ -17,12 +17,15 @@ const PIECE: usize = 16 << 10;
 /// The bytes of a body.
 pub(crate) type Pieces = BoxStream<'static, Result<Bytes>>;
 
+/// Appends a row to what is written.
+pub(crate) type RowWriter = Box<dyn Fn(&Row, &mut String) + Send + Sync>;
+
 /// How a listing is written down.
 pub(crate) struct Form {
     /// What comes first.
     pub(crate) before: String,
     /// Writes a row.
-    pub(crate) row: Box<dyn Fn(&Row, &mut String) + Send + Sync>,
+    pub(crate) row: RowWriter,
     /// What comes last.
     pub(crate) after: String,
 }
