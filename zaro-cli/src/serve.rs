@@ -19,7 +19,9 @@ Examples:
   Every Zarr, archive and reference file of a folder:
       zaro serve data/
   To everybody, from a bucket:
-      zaro serve s3://bucket/data.zarr --anonymous --bind 0.0.0.0:8000";
+      zaro serve s3://bucket/data.zarr --anonymous --bind 0.0.0.0:8000
+  An archive with all versions of its Zarrs (zarr-manifest/ beside zarr/), as folders at /zarrs/ and JSON at /api/:
+      zaro serve s3://dandiarchive --anonymous --redirect";
 
 /// Serve Zarrs over HTTP: plain Zarr for every client, read-only
 #[derive(Debug, Args)]
@@ -58,6 +60,9 @@ pub(crate) struct Serve {
     /// File of tokens: a token and the names of sources it opens per line
     #[arg(long, value_name = "FILE")]
     tokens: Option<PathBuf>,
+    /// Send clients to the objects of a version where anybody may read them, instead of passing their bytes on
+    #[arg(long)]
+    redirect: bool,
     /// Log requests to standard error: none, plain or json
     #[arg(long, value_name = "FORMAT", default_value = "none")]
     access_log: String,
@@ -126,6 +131,7 @@ impl Serve {
         config.limits.rate = self.rate;
         config.limits.connections = self.max_connections;
         config.limits.connections_per_client = self.max_connections_per_client;
+        config.redirect = self.redirect;
         config.log = match self.access_log.as_str() {
             "none" => LogFormat::None,
             "plain" => LogFormat::Plain,

@@ -124,9 +124,10 @@ impl Server {
         if app.config.bare {
             return Ok(vec![format!("{base}/")]);
         }
+        let archive = app.sources.has_archive().then(|| format!("{base}/zarrs/"));
         let names = app.sources.names().await?;
         let each = names.iter().map(|name| format!("{base}/data/{}/", crate::path::encode(name)));
-        Ok(std::iter::once(format!("{base}/")).chain(each).collect())
+        Ok(std::iter::once(format!("{base}/")).chain(archive).chain(each).collect())
     }
 
     /// Answers requests until `stop` is done, then ends those under way.

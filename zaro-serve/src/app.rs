@@ -10,9 +10,11 @@ use hyper::{HeaderMap, Method, StatusCode};
 use zaro::store::{ListOptions, SharedStore};
 
 use crate::answer::{Cors, Fault, Response, empty, full};
+use crate::archive;
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::path::{RequestPath, encode};
+use crate::pixels::{self, Pixels};
 use crate::request::Request;
 use crate::sources::{Source, Sources};
 use crate::views::View;
@@ -32,6 +34,7 @@ pub struct App {
     pub(crate) sources: Sources,
     pub(crate) metrics: Arc<Metrics>,
     tokens: Tokens,
+    pub(crate) pixels: Pixels,
     cors: Cors,
     /// When it was made: the date of what has none.
     since: SystemTime,
@@ -58,7 +61,9 @@ impl App {
         }
         let tokens = config.tokens.as_deref().map_or_else(|| Ok(Tokens::default()), Tokens::read)?;
         let cors = config.cors();
-        Ok(Self { config, sources, tokens, cors, metrics: Arc::default(), since: SystemTime::now() })
+        let pixels = Pixels::new(&config);
+        let since = SystemTime::now();
+        Ok(Self { config, sources, tokens, cors, pixels, metrics: Arc::default(), since })
     }
 
     /// The same counters as another, which this one takes the place of.
@@ -106,10 +111,13 @@ impl App {
         if request.method == Method::OPTIONS {
             return Ok(options(request));
         }
-        if !request.is_get() && request.method.as_str() != "PROPFIND" {
+        // The API says in its own words what it does not do.
+        let is_api = request.path.starts_with("/api/") && !self.config.bare;
+        if !request.is_get() && request.method.as_str() != "PROPFIND" && !is_api {
             return Err(Fault::method());
         }
-        let path = RequestPath::parse(&request.path)?;
+        let path = RequestPath::parse(&request.path);
+        let path = path.map_err(|fault| if is_api { archive::in_json(fault) } else { fault })?;
         // A credential that is not valid is told so whatever is asked for; but a look at the server's health needs none.
         if !matches!(path.segments().as_slice(), ["healthz" | "readyz"]) {
             self.tokens.access(request)?;
@@ -140,6 +148,9 @@ impl App {
                 let source = self.source(request, name).await?.view(view).await?;
                 self.data(request, path, source, 3).await
             }
+            ["zarrs", ..] => archive::answer_tree(self, request, path).await,
+            ["api", ..] => archive::answer_api(self, request, path).await,
+            [route, ..] if pixels::ROUTES.contains(route) => pixels::answer(self, request, path).await,
             _ => Err(Fault::not_found()),
         }
     }
@@ -156,8 +167,14 @@ impl App {
         Ok(!self.is_hidden(base) || self.tokens.access(request)?.opens(base))
     }
 
+    /// The names that are hidden from the client.
+    pub(crate) fn hidden_from(&self, request: &Request) -> Result<Vec<String>, Fault> {
+        let access = self.tokens.access(request)?;
+        Ok(self.config.hidden.iter().filter(|name| !access.opens(name)).cloned().collect())
+    }
+
     /// Whether only clients with a token may see a source.
-    fn is_hidden(&self, base: &str) -> bool {
+    pub(crate) fn is_hidden(&self, base: &str) -> bool {
         self.config.hidden.iter().any(|hidden| hidden == "*" || hidden == base)
     }
 
@@ -231,7 +248,7 @@ async fn is_folder(store: &SharedStore, key: &str) -> Result<bool, Fault> {
 }
 
 /// 301 to a path of this server.
-fn redirect(path: &str) -> Response {
+pub(crate) fn redirect(path: &str) -> Response {
     let mut response = empty(StatusCode::MOVED_PERMANENTLY);
     // The path came from a request, so it is fit for a header; else it is encoded once more.
     let to = HeaderValue::from_str(path).or_else(|_| HeaderValue::from_str(&encode(path).to_string()));

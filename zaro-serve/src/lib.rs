@@ -7,8 +7,10 @@
 //! ```text
 //!   accept    sockets, time limits, shutdown           tls, limits, metrics    what it needs
 //!   app       one function from a request to an answer: names and routes
+//!   archive   /zarrs/ and /api/: an archive of versions
 //!   dav       PROPFIND                                 listing          folders as pages and JSON
 //!   raw       /data/: the keys of a store, byte for byte
+//!   pixels    /tile/, /region/, /iiif/ and others: numbers and pictures
 //!   views     /as/: the same chunks under other documents (overlay: changes in memory over a store)
 //!   sources   a name to an open store                  visible          who may see it
 //!   answer    conditions, ranges, headers, errors      path, request    what was asked
@@ -17,6 +19,7 @@
 mod accept;
 mod answer;
 mod app;
+mod archive;
 mod config;
 mod dav;
 mod limits;
@@ -24,6 +27,7 @@ mod listing;
 mod metrics;
 mod overlay;
 mod path;
+mod pixels;
 mod raw;
 mod request;
 mod sources;

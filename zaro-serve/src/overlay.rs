@@ -136,7 +136,8 @@ impl Store for OverlayStore {
         }
     }
 
-    /// The listing below, without what was deleted or replaced, merged in order with what was put.
+    /// The listing below, without what was deleted or replaced, merged in order with what was put. A folder below stays,
+    /// though everything in it may be deleted.
     fn list_opts(&self, prefix: &str, options: &ListOptions) -> BoxStream<'_, Result<Entry>> {
         let put = stream::iter(self.put_below(prefix, options)).peekable();
         let below = self.inner.list_opts(prefix, options).try_filter(|entry| {
@@ -222,8 +223,11 @@ mod tests {
         }
         let inner: SharedStore = below.clone();
         let store = OverlayStore::new(inner.clone());
-        store.put("a/zarr.json", Bytes::from("new"), Condition::Always).await.unwrap();
-        store.put("a/.zattrs", Bytes::from("{}"), Condition::Absent).await.unwrap();
+        for (key, text, when) in
+            [("a/zarr.json", "new", Condition::Always), ("a/.zattrs", "{}", Condition::Absent)]
+        {
+            assert!(store.put(key, Bytes::from(text), when).await.unwrap().is_done());
+        }
         store.delete("b").await.unwrap();
         store.copy_object("a/c/0", "labels/c/0").await.unwrap();
         assert!(!store.put("a/c/1", Bytes::new(), Condition::Absent).await.unwrap().is_done());
@@ -244,6 +248,6 @@ mod tests {
         assert_eq!(bytes, "new");
         assert!(store.put("a/zarr.json", bytes, Condition::Unchanged(state)).await.unwrap().is_done());
         store.delete_prefix("a").await.unwrap();
-        assert_eq!(names(&store, "", false), ["labels/"]);
+        assert_eq!(names(&store, "", true), ["labels/c/0"]);
     }
 }

@@ -126,8 +126,13 @@ async fn body(store: &SharedStore, key: &str, found: Found, range: Range<u64>) -
     if !matches!(found.meta, ObjectMeta::Unknown) {
         options = options.of_state(&found.meta);
     }
-    let got = store.get_stream(key, options).await?;
-    let stream = got.ok_or_else(|| Error::conflict("the object was deleted while it was read"))?;
+    let gone = || Error::conflict("the object was deleted while it was read");
+    if length <= SMALL {
+        // At once, so that a failure has a status: the digest of a whole object is known only at its end.
+        let object = store.get_opts(key, options).await?.ok_or_else(gone)?;
+        return Ok(Full::new(object.bytes).map_err(|never| match never {}).boxed_unsync());
+    }
+    let stream = store.get_stream(key, options).await?.ok_or_else(gone)?;
     Ok(StreamBody::new(stream.body.map(|piece| piece.map(Frame::data))).boxed_unsync())
 }
 

@@ -114,6 +114,11 @@ impl Query {
         &self.0
     }
 
+    /// The others: what says who asks is no part of what is asked for.
+    pub(crate) fn without(&self, name: &str) -> Self {
+        Self(self.0.iter().filter(|(key, _)| key != name).cloned().collect())
+    }
+
     /// The number in a parameter, or an error that says what is wrong.
     pub fn number<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>, Fault> {
         let parsed = self.get(name).map(|text| {

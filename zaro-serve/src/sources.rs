@@ -9,13 +9,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use futures::TryStreamExt as _;
-use zaro::manifest::Digest;
+use tokio::sync::OnceCell;
+use zaro::manifest::bucket::{BucketZarr, document_at};
+use zaro::manifest::{Digest, ManifestOptions, Time};
 use zaro::open::SourceOptions;
 use zaro::reference::icechunk::Version;
 use zaro::store::{Entry, ListOptions, ObjectMeta, SharedStore};
 use zaro::{Error, ErrorKind, OpenOptions, Result, Zarr};
 
 use crate::answer::{Caching, Fault};
+use crate::archive::{Archive, time_of};
 use crate::views::View;
 
 /// How long a source that can change is taken for unchanged.
@@ -26,6 +29,9 @@ const FRESH_REFERENCES: Duration = Duration::from_secs(15);
 
 /// Versions that are kept open at once, besides the named sources.
 const MOST_VERSIONS: usize = 64;
+
+/// After this time nobody changes what was there before: uploads in parts are dated by their beginning.
+const SETTLED: Duration = Duration::from_secs(7 * 86_400);
 
 /// Documents of a root whose change means that a Zarr has to be opened again.
 const DOCUMENTS: [&str; 5] = ["zarr.json", ".zmetadata", ".zgroup", ".zarray", ".zattrs"];
@@ -49,6 +55,21 @@ pub(crate) struct Source {
 }
 
 impl Source {
+    /// A store of which only keys and bytes are wanted, such as one state of an archive's Zarr.
+    #[must_use]
+    pub(crate) fn of_bytes(name: &str, store: SharedStore, caching: Caching, private: bool) -> Self {
+        let zarr = Err("this was opened for its bytes only".to_owned());
+        Self {
+            name: name.to_owned(),
+            zarr,
+            store,
+            caching,
+            private,
+            since: SystemTime::now(),
+            views: tokio::sync::Mutex::default(),
+        }
+    }
+
     /// Its store.
     #[must_use]
     pub(crate) fn store(&self) -> &SharedStore {
@@ -99,11 +120,35 @@ impl Source {
     }
 }
 
+/// Where a source lies.
+#[derive(Debug, Clone)]
+enum Place {
+    /// At this address.
+    At(String),
+    /// In the archive, by its id.
+    Archived(Arc<Archive>),
+}
+
+/// A state of a source that was chosen and is about to be opened.
+struct Chosen {
+    /// Its address.
+    uri: String,
+    options: SourceOptions,
+    /// Its store, if that is open already: no address leads to a past state of a bucket.
+    store: Option<SharedStore>,
+    caching: Caching,
+    /// What tells it from other states, if that is known before it is opened.
+    stamp: Option<Stamp>,
+}
+
 /// All sources of a server.
 #[derive(Debug)]
 pub(crate) struct Sources {
-    /// Names and addresses.
     places: BTreeMap<String, String>,
+    /// The names of the places, in the order given.
+    order: Vec<String>,
+    /// The first source that is an archive, once somebody asked.
+    archive: OnceCell<Option<Arc<Archive>>>,
     /// Folders whose entries are sources, in the order given.
     folders: Vec<String>,
     options: SourceOptions,
@@ -126,7 +171,7 @@ struct Opened {
 }
 
 /// What tells one state of a source from another.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 enum Stamp {
     /// A version never changes.
     Never,
@@ -134,6 +179,8 @@ enum Stamp {
     Documents(Vec<Option<ObjectMeta>>),
     /// A file: references, a manifest, an archive.
     File(PathBuf, Option<(SystemTime, u64)>),
+    /// The version of an archive's Zarr that is the newest, or was at a time.
+    Version { archive: Arc<Archive>, id: String, time: Option<Time>, checksum: Digest },
     /// Unknown: it has to be opened again.
     Age(Instant),
 }
@@ -143,6 +190,7 @@ impl Sources {
     pub(crate) fn new(list: &[String], options: SourceOptions) -> Result<Self> {
         let mut places = BTreeMap::new();
         let mut folders = Vec::new();
+        let mut order = Vec::new();
         for text in list {
             let (name, uri) = split(text);
             if name.is_none() && is_folder_of_zarrs(uri) {
@@ -157,14 +205,37 @@ impl Sources {
             if places.insert(name.clone(), uri.to_owned()).is_some() {
                 return Err(Error::usage(format!("two sources are called {name:?}; write NAME=URI")));
             }
+            order.push(name);
         }
-        Ok(Self { places, folders, options, open: Mutex::default() })
+        let archive = OnceCell::new();
+        Ok(Self { places, order, archive, folders, options, open: Mutex::default() })
     }
 
-    /// The options that sources are opened with.
-    #[must_use]
-    pub(crate) fn options(&self) -> &SourceOptions {
-        &self.options
+    /// The archive of versions among the sources: the first that is one. It is looked for when somebody first asks, so
+    /// that a server starts although a bucket cannot be reached.
+    pub(crate) async fn archive(&self) -> Result<Option<Arc<Archive>>> {
+        let found = self.archive.get_or_try_init(|| async {
+            for name in &self.order {
+                let Some(uri) = self.places.get(name).filter(|uri| may_be_archive(uri)) else { continue };
+                if let Some(archive) = Archive::find(name, uri, &self.options).await? {
+                    return Ok(Some(Arc::new(archive)));
+                }
+            }
+            Ok(None)
+        });
+        found.await.cloned()
+    }
+
+    /// Whether a source is known to be an archive, and no Zarr itself.
+    fn is_archive(&self, name: &str) -> bool {
+        let found = self.archive.get().and_then(Option::as_ref);
+        found.is_some_and(|archive| archive.name == name)
+            || self.places.get(name).is_some_and(|uri| is_local_archive(uri))
+    }
+
+    /// Whether an archive is known to be among the sources, without asking anybody.
+    pub(crate) fn has_archive(&self) -> bool {
+        self.places.keys().any(|name| self.is_archive(name))
     }
 
     /// The name of the only source, if there is one that is not a folder of others.
@@ -178,7 +249,8 @@ impl Sources {
 
     /// The names of all sources, in order; not of their versions.
     pub(crate) async fn names(&self) -> Result<Vec<String>> {
-        let mut out: Vec<String> = self.places.keys().cloned().collect();
+        let mut out: Vec<String> =
+            self.places.keys().filter(|name| !self.is_archive(name)).cloned().collect();
         for folder in &self.folders {
             let store = zaro::open::open_store(folder, &self.options).await?;
             let mut entries = store.list_opts("", &ListOptions::default());
@@ -210,6 +282,19 @@ impl Sources {
         })
     }
 
+    /// Where the source of this name, without version, lies.
+    async fn place(&self, name: &str) -> Result<Option<Place>> {
+        if let Some(uri) = self.address(name) {
+            return Ok(Some(Place::At(uri)));
+        }
+        if zaro::manifest::check_zarr_id(name).is_err() {
+            return Ok(None);
+        }
+        let Some(archive) = self.archive().await? else { return Ok(None) };
+        let there = !archive.checksums(name).await?.is_empty();
+        Ok(there.then_some(Place::Archived(archive)))
+    }
+
     /// The name of a source without its version: what decides who may see it.
     #[must_use]
     pub(crate) fn base_name<'a>(&self, name: &'a str) -> &'a str {
@@ -225,19 +310,15 @@ impl Sources {
             Some((base, version)) if !self.places.contains_key(name) => (base, Some(version)),
             _ => (name, None),
         };
-        let slot = match self.slot(name) {
-            Some(slot) => slot,
-            None => match self.address(base) {
-                Some(_) => self.new_slot(name),
-                None => return Ok(None),
-            },
-        };
-        if let Some((source, until)) = &*lock(&slot.fresh)
+        let slot = self.slot(name);
+        if let Some(slot) = &slot
+            && let Some((source, until)) = &*lock(&slot.fresh)
             && Instant::now() < *until
         {
             return Ok(Some(source.clone()));
         }
-        let Some(uri) = self.address(base) else { return Ok(None) };
+        let Some(place) = self.place(base).await? else { return Ok(None) };
+        let slot = slot.unwrap_or_else(|| self.new_slot(name));
         let mut state = slot.state.lock().await;
         if let Some(opened) = &*state
             && opened.is_current().await
@@ -245,7 +326,7 @@ impl Sources {
             slot.renew(opened);
             return Ok(Some(opened.source.clone()));
         }
-        let opened = match self.open_at(name, &uri, version, private).await {
+        let opened = match self.open_at(name, base, &place, version, private).await {
             Ok(opened) => opened,
             Err(e) if e.kind() == ErrorKind::NotFound => {
                 *state = None;
@@ -259,31 +340,41 @@ impl Sources {
         Ok(Some(state.insert(opened).source.clone()))
     }
 
-    async fn open_at(&self, name: &str, uri: &str, version: Option<&str>, private: bool) -> Result<Opened> {
-        let (uri, options, is_version) = match version {
-            None => (uri.to_owned(), self.options.clone(), uri.starts_with("manifest+")),
-            Some(version) => {
-                let (uri, options, fixed) = self.version(uri, version).await?;
-                (uri, options, fixed)
-            }
+    async fn open_at(
+        &self,
+        name: &str,
+        base: &str,
+        place: &Place,
+        version: Option<&str>,
+        private: bool,
+    ) -> Result<Opened> {
+        let Chosen { uri, options, store, caching, stamp } = match (place, version) {
+            (Place::At(uri), None) => self.at(uri, uri.starts_with("manifest+")),
+            (Place::At(uri), Some(version)) => self.version(uri, version).await?,
+            (Place::Archived(archive), version) => self.archived(archive, base, version).await?,
         };
         let opening = OpenOptions::default().with_store(options.store.clone());
-        let zarr = match zaro::open::open_with(&uri, &options, &opening).await {
+        let zarr = match &store {
+            Some(store) => Zarr::from_store(store.clone(), opening).await,
+            None => zaro::open::open_with(&uri, &options, &opening).await,
+        };
+        let zarr = match zarr {
             Ok(zarr) => Ok(Arc::new(zarr)),
             // The bytes of a damaged Zarr are there all the same.
             Err(e) if e.kind() == ErrorKind::Invalid => Err(e),
             Err(e) => return Err(e),
         };
-        let store = match &zarr {
-            Ok(zarr) => zarr.store().clone(),
-            Err(_) => zaro::open::open_store(&uri, &options).await?,
+        let store = match (&zarr, store) {
+            (Ok(zarr), _) => zarr.store().clone(),
+            (Err(_), Some(store)) => store,
+            (Err(_), None) => zaro::open::open_store(&uri, &options).await?,
         };
         let referenced = zarr.as_ref().is_ok_and(|z| z.is_referenced());
-        let stamp = match local_file(&uri) {
-            _ if is_version => Stamp::Never,
-            Some(file) => Stamp::File(file.clone(), file_state(&file)),
-            None if referenced => Stamp::Age(Instant::now()),
-            None => Stamp::Documents(documents(&store).await?),
+        let stamp = match (stamp, local_file(&uri)) {
+            (Some(stamp), _) => stamp,
+            (None, Some(file)) => Stamp::File(file.clone(), file_state(&file)),
+            (None, None) if referenced => Stamp::Age(Instant::now()),
+            (None, None) => Stamp::Documents(documents(&store).await?),
         };
         let newest = |documents: &[Option<ObjectMeta>]| {
             documents.iter().flatten().filter_map(ObjectMeta::modified).max()
@@ -292,14 +383,16 @@ impl Sources {
             Stamp::Documents(known) => newest(known),
             Stamp::File(_, state) => state.map(|(modified, _)| modified),
             // A manifest has the dates of its entries at hand.
-            Stamp::Never => documents(&store).await.ok().and_then(|known| newest(&known)),
+            Stamp::Never | Stamp::Version { .. } => {
+                documents(&store).await.ok().and_then(|known| newest(&known))
+            }
             Stamp::Age(_) => None,
         };
         let source = Source {
             name: name.to_owned(),
             zarr: zarr.map_err(|e| e.message().to_owned()),
             store,
-            caching: if is_version { Caching::Immutable } else { Caching::Live },
+            caching,
             private,
             since: since.unwrap_or_else(SystemTime::now),
             views: tokio::sync::Mutex::default(),
@@ -307,12 +400,76 @@ impl Sources {
         Ok(Opened { source: Arc::new(source), stamp })
     }
 
-    /// The address and the options of a version, and whether it can never change.
-    async fn version(&self, uri: &str, version: &str) -> Result<(String, SourceOptions, bool)> {
+    /// What is at an address, which may be that of something that can never change.
+    fn at(&self, uri: &str, fixed: bool) -> Chosen {
+        Chosen {
+            uri: uri.to_owned(),
+            options: self.options.clone(),
+            store: None,
+            caching: if fixed { Caching::Immutable } else { Caching::Live },
+            stamp: fixed.then_some(Stamp::Never),
+        }
+    }
+
+    /// A version of an archive's Zarr: a checksum, the newest at a time, or the newest of all. Only the first can be
+    /// kept for ever: manifests are added, also for times past.
+    async fn archived(&self, archive: &Arc<Archive>, id: &str, version: Option<&str>) -> Result<Chosen> {
+        let none = || Error::not_found("there is no such version");
+        let time = version.and_then(time_of);
+        let (checksum, fixed) = match (version, time) {
+            (None, _) => (archive.newest(id).await?.ok_or_else(none)?, false),
+            (Some(_), Some(time)) => (archive.version_at(id, time).await?.ok_or_else(none)?.checksum, false),
+            (Some(version), None) => (Digest::parse(version).ok_or_else(none)?, true),
+        };
+        let open = archive.open(id, checksum).await?.ok_or_else(none)?;
+        let stamp = match fixed {
+            true => Stamp::Never,
+            false => Stamp::Version { archive: archive.clone(), id: id.to_owned(), time, checksum },
+        };
+        let (store, stamp) = (Some(archive.store_of(&open)?), Some(stamp));
+        Ok(Chosen { store, stamp, ..self.at("", fixed) })
+    }
+
+    /// A Zarr in a versioned bucket as it was at a time; `None` if this is not one.
+    async fn at_time(&self, uri: &str, time: Time) -> Result<Option<Chosen>> {
+        if !zaro::open::is_bucket(uri) {
+            return Ok(None);
+        }
+        let store = zaro::open::open_store(uri, &self.options).await?;
+        if zaro::reference::icechunk::is_repository(&store).await? {
+            return Ok(None);
+        }
+        let (bucket, path) = zaro::open::open_bucket(uri, &self.options.store)?;
+        let zarr = BucketZarr::new(bucket, &path)?;
+        let document = document_at(&zarr, time, ManifestOptions::default()).await?;
+        let document =
+            document.ok_or_else(|| Error::not_found("the Zarr had no objects yet at that time"))?;
+        let manifest = zaro::blocking::spawn_blocking(move || {
+            let mut text = Vec::new();
+            document.write(&mut text)?;
+            zaro::manifest::parse(text.as_slice())
+        });
+        let manifest = Arc::new(manifest.await?);
+        let store: SharedStore = Arc::new(zaro::manifest::version_store(uri, manifest, store, true));
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let past = u64::try_from(time.seconds).unwrap_or(0);
+        // What began to be uploaded before may appear later, with the date of its beginning.
+        let settled = past.saturating_add(SETTLED.as_secs()) < now.as_secs();
+        let stamp = if settled { Stamp::Never } else { Stamp::Age(Instant::now()) };
+        Ok(Some(Chosen { store: Some(store), stamp: Some(stamp), ..self.at(uri, false) }))
+    }
+
+    /// A version of what is at an address.
+    async fn version(&self, uri: &str, version: &str) -> Result<Chosen> {
         if let Some(checksum) = Digest::parse(version) {
             let manifest =
                 manifest_of(uri, &checksum).ok_or_else(|| Error::not_found("it has no versions"))?;
-            return Ok((manifest, self.options.clone(), true));
+            return Ok(self.at(&manifest, true));
+        }
+        if let Some(time) = time_of(version)
+            && let Some(chosen) = self.at_time(uri, time).await?
+        {
+            return Ok(chosen);
         }
         // A branch can move, a tag and a snapshot cannot.
         let named = [
@@ -322,8 +479,9 @@ impl Sources {
         ];
         for (which, fixed) in named {
             let options = self.options.clone().with_version(which);
-            match zaro::open::open_store(uri, &options).await {
-                Ok(_) => return Ok((uri.to_owned(), options, fixed)),
+            // Not as a store: a remote one is opened without a look, and would be read in its present state.
+            match zaro::open::open_references(uri, &options).await {
+                Ok(_) => return Ok(Chosen { options, ..self.at(uri, fixed) }),
                 Err(e)
                     if matches!(
                         e.kind(),
@@ -362,7 +520,7 @@ impl Slot {
         let now = Instant::now();
         let until = match opened.stamp {
             Stamp::Never => now + Duration::from_secs(3600),
-            Stamp::Age(_) => now + FRESH_REFERENCES,
+            Stamp::Age(_) | Stamp::Version { .. } => now + FRESH_REFERENCES,
             _ => now + FRESH,
         };
         *lock(&self.fresh) = Some((opened.source.clone(), until));
@@ -377,6 +535,13 @@ impl Opened {
             Stamp::Never => true,
             Stamp::Age(opened) => opened.elapsed() < FRESH_REFERENCES,
             Stamp::File(file, state) => file_state(file) == *state,
+            Stamp::Version { archive, id, time, checksum } => {
+                let now = match time {
+                    Some(time) => archive.version_at(id, *time).await.map(|v| v.map(|v| v.checksum)),
+                    None => archive.newest(id).await,
+                };
+                now.map_or(true, |now| now == Some(*checksum))
+            }
             Stamp::Documents(known) => match documents(&self.source.store).await {
                 Ok(now) => now == *known,
                 Err(_) => true,
@@ -467,6 +632,33 @@ fn is_openable(name: &str) -> bool {
     [".zip", ".ozx", ".json", ".json.gz", ".json.zst"].iter().any(|end| name.ends_with(end))
 }
 
+/// Whether a local folder is an archive of versions: with its objects beside the manifests, or manifests only.
+fn is_local_archive(uri: &str) -> bool {
+    is_archive(Path::new(uri.strip_prefix("file://").unwrap_or(uri)))
+}
+
+fn is_archive(path: &Path) -> bool {
+    if path.join("zarr-manifest").is_dir() {
+        return true;
+    }
+    // The first folder of each level tells: three letters, three more, an id that begins with them.
+    let first = |path: &Path| path.read_dir().ok()?.flatten().find(|e| e.path().is_dir()).map(|e| e.path());
+    let name = |path: &Path| path.file_name().and_then(|n| n.to_str()).map(str::to_owned);
+    let parts = first(path).and_then(|a| {
+        let b = first(&a)?;
+        let c = first(&b)?;
+        Some((name(&a)?, name(&b)?, name(&c)?))
+    });
+    parts.is_some_and(|(a, b, c)| a.len() == 3 && b.len() == 3 && c.starts_with(&format!("{a}{b}")))
+}
+
+/// Whether an archive of versions may be at an address: a plain folder, local or remote.
+fn may_be_archive(uri: &str) -> bool {
+    let plain = ["file://", "s3://", "gs://", "az://", "http://", "https://"];
+    let is_plain = plain.iter().any(|scheme| uri.starts_with(scheme)) || !uri.contains("://");
+    is_plain && !uri.starts_with("manifest+") && !is_openable(uri)
+}
+
 /// Whether a local folder is no Zarr itself, so that its entries are what is served.
 fn is_folder_of_zarrs(uri: &str) -> bool {
     let path = Path::new(uri.strip_prefix("file://").unwrap_or(uri));
@@ -475,7 +667,7 @@ fn is_folder_of_zarrs(uri: &str) -> bool {
     }
     let has = |name: &str| path.join(name).exists();
     let is_repository = has("repo") || (has("refs") && has("snapshots"));
-    !DOCUMENTS.iter().any(|name| has(name)) && !is_repository
+    !DOCUMENTS.iter().any(|name| has(name)) && !is_repository && !is_archive(path)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
