@@ -35,11 +35,13 @@ fn folder() -> tempfile::TempDir {
 }
 
 fn app(folder: &Path, change: impl FnOnce(&mut Config)) -> App {
-    let mut config = Config::default();
-    config.sources = vec![folder.to_str().unwrap().to_owned()];
-    config.hidden = vec!["hidden.zarr".to_owned()];
-    config.tokens = Some(folder.join("tokens"));
-    config.cors = vec!["*".to_owned()];
+    let mut config = Config {
+        sources: vec![folder.to_str().unwrap().to_owned()],
+        hidden: vec!["hidden.zarr".to_owned()],
+        tokens: Some(folder.join("tokens")),
+        cors: vec!["*".to_owned()],
+        ..Config::default()
+    };
     change(&mut config);
     App::new(config).unwrap()
 }

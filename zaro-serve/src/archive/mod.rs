@@ -92,7 +92,8 @@ impl Archive {
         let found = async {
             let root = zaro::open::open_store(uri, options).await?;
             if is_folder(&root, FOLDER).await? {
-                return Ok(Some((Arc::new(PrefixStore::new(root, FOLDER)?) as SharedStore, true)));
+                let tree: SharedStore = Arc::new(PrefixStore::new(root, FOLDER)?);
+                return Ok(Some((tree, true)));
             }
             Ok(is_tree(&root).await?.then_some((root, false)))
         };
@@ -147,13 +148,11 @@ impl Archive {
     /// The bytes of a version.
     pub(crate) fn store_of(&self, version: &OpenVersion) -> Result<SharedStore> {
         let name = format!("{}@{}", version.id, version.checksum);
-        let (objects, versioned) = match &self.objects {
-            Some(objects) => {
-                let store = PrefixStore::new(objects.store.clone(), &version.id)?;
-                (Arc::new(store) as SharedStore, objects.versioned)
-            }
-            None => (Arc::new(store::Unknown) as SharedStore, true),
+        let objects: SharedStore = match &self.objects {
+            Some(objects) => Arc::new(PrefixStore::new(objects.store.clone(), &version.id)?),
+            None => Arc::new(store::Unknown),
         };
+        let versioned = self.objects.as_ref().is_none_or(|objects| objects.versioned);
         Ok(Arc::new(zaro::manifest::version_store(&name, version.manifest.clone(), objects, versioned)))
     }
 

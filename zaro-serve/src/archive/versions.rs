@@ -42,6 +42,9 @@ pub(crate) type Heads = HashMap<(String, Digest), Arc<Statistics>>;
 /// All Zarrs, sorted by id, with the names of their versions.
 pub(crate) type Ids = Vec<(String, Vec<Digest>)>;
 
+/// Manifests by name: the id of the Zarr, and the checksum.
+type Names = Vec<(String, Digest)>;
+
 /// A version, as far as the beginning of its manifest tells.
 #[derive(Debug, Clone)]
 pub(crate) struct Version {
@@ -207,7 +210,7 @@ async fn list_all(store: &SharedStore) -> Result<Ids> {
             entries.map_ok(|entry| entry.path().to_owned()).try_collect().await?
         }
     };
-    let lists: Vec<BoxFuture<'_, Result<Vec<(String, Digest)>>>> =
+    let lists: Vec<BoxFuture<'_, Result<Names>>> =
         folders.into_iter().map(|folder| list_below(store, folder).boxed()).collect();
     let mut out: BTreeMap<String, Vec<Digest>> = BTreeMap::new();
     let mut lists = stream::iter(lists).buffer_unordered(AT_ONCE);
@@ -220,7 +223,7 @@ async fn list_all(store: &SharedStore) -> Result<Ids> {
 }
 
 /// Lists the manifests below a folder: the ids of their Zarrs, and their names.
-async fn list_below(store: &SharedStore, folder: String) -> Result<Vec<(String, Digest)>> {
+async fn list_below(store: &SharedStore, folder: String) -> Result<Names> {
     let mut found = Vec::new();
     let mut entries = store.list_opts(&folder, &ListOptions::default().with_recursive(true));
     while let Some(entry) = entries.try_next().await? {

@@ -17,8 +17,8 @@ const PIECE: usize = 16 << 10;
 /// The bytes of a body.
 pub(crate) type Pieces = BoxStream<'static, Result<Bytes>>;
 
-/// Appends a row to what is written.
-pub(crate) type RowWriter = Box<dyn Fn(&Row, &mut String) + Send + Sync>;
+/// Writes a row at the end of a text.
+type RowWriter = Box<dyn Fn(&Row, &mut String) + Send + Sync>;
 
 /// How a listing is written down.
 pub(crate) struct Form {

@@ -1,5 +1,7 @@
 //! Folders through the whole application, and through stores that fail.
 
+#![allow(clippy::as_conversions, reason = "functions as pointers")]
+
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

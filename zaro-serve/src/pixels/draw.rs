@@ -244,12 +244,12 @@ pub(crate) async fn rendered(
 
 /// What drawing a view costs.
 pub(crate) fn view_cost(renderer: &Renderer, view: &View) -> Result<Cost, Fault> {
-    let ((width, height), reads) = renderer.plan(view)?;
+    let plan = renderer.plan(view)?;
     let mut cost = Cost::default();
-    for (array, selection) in &reads {
+    for (array, selection) in &plan.reads {
         cost = cost.and(Cost::of(array, selection).map_err(reading)?);
     }
-    Ok(cost.drawing(width.saturating_mul(height)))
+    Ok(cost.drawing(plan.width.saturating_mul(plan.height)))
 }
 
 /// What guessing the windows of channels costs: the middle of a plane of the smallest level, for each.

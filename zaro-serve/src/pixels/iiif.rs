@@ -104,6 +104,7 @@ async fn info(ask: &Ask<'_>) -> Result<Response, Fault> {
             ("sizes", Json::Array(sizes)),
             ("tiles", Json::Array(vec![tile])),
             ("extraFormats", ["tif"].as_slice().into()),
+            ("extraQualities", ["bitonal"].as_slice().into()),
             ("extraFeatures", ["mirroring", "sizeUpscaling", "profileLinkHeader"].as_slice().into()),
         ]);
         Ok(Made::plain(TYPE, json.compact()).with("link", PROFILE.to_owned()))
@@ -121,8 +122,16 @@ struct Wanted {
     /// Quarters of a turn, clockwise.
     quarters: u8,
     mirrored: bool,
-    gray: bool,
+    quality: Quality,
     format: PictureFormat,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Quality {
+    Color,
+    Gray,
+    /// Black or white, whichever is nearer.
+    Bitonal,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -150,9 +159,10 @@ fn bad(what: &str, text: &str) -> Fault {
 impl Wanted {
     fn parse(region: &str, size: &str, rotation: &str, last: &str) -> Result<Self, Fault> {
         let (quality, end) = last.rsplit_once('.').ok_or_else(|| bad("a quality and a format", last))?;
-        let gray = match quality {
-            "default" | "color" => false,
-            "gray" => true,
+        let quality = match quality {
+            "default" | "color" => Quality::Color,
+            "gray" => Quality::Gray,
+            "bitonal" => Quality::Bitonal,
             _ => return Err(bad("a quality", quality)),
         };
         let format = match end {
@@ -177,7 +187,7 @@ impl Wanted {
             upscaled,
             quarters,
             mirrored,
-            gray,
+            quality,
             format,
         })
     }
@@ -291,7 +301,7 @@ async fn picture(ask: &Ask<'_>, drawable: &Drawable, wanted: &Wanted) -> Result<
     let region = settle_region(wanted.region, drawable.extent())?;
     let size = settle_size(wanted, region, ask.limits.pixels)?;
     let mut picture = drawable.region(ask, region, size).await?;
-    if wanted.mirrored || wanted.quarters > 0 || wanted.gray {
+    if wanted.mirrored || wanted.quarters > 0 || wanted.quality != Quality::Color {
         let wanted = wanted.clone();
         picture = super::apart(move || turned(picture, &wanted)).await?;
     }
@@ -300,10 +310,14 @@ async fn picture(ask: &Ask<'_>, drawable: &Drawable, wanted: &Wanted) -> Result<
 
 /// Mirrors, then turns, then takes the colours away, as asked.
 fn turned(mut picture: Picture, wanted: &Wanted) -> Picture {
-    if wanted.gray {
+    if wanted.quality != Quality::Color {
         for [r, g, b, _] in picture.rgba.as_chunks_mut::<4>().0 {
             let light = (299 * u32::from(*r) + 587 * u32::from(*g) + 114 * u32::from(*b) + 500) / 1000;
-            let light = u8::try_from(light).unwrap_or(255);
+            let light = match wanted.quality {
+                Quality::Bitonal if light < 128 => 0,
+                Quality::Bitonal => 255,
+                _ => u8::try_from(light).unwrap_or(255),
+            };
             (*r, *g, *b) = (light, light, light);
         }
     }

@@ -1,5 +1,7 @@
 //! Requests to answers, on small Zarrs: equal to what the library reads and renders.
 
+#![allow(clippy::as_conversions, reason = "small numbers of tests")]
+
 use std::path::Path;
 use std::sync::Arc;
 

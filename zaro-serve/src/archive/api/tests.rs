@@ -233,3 +233,20 @@ async fn a_damaged_manifest_hides_no_other() {
     assert_eq!(status, StatusCode::BAD_GATEWAY);
     assert!(!error.compact().contains(tree.to_str().unwrap()), "{}", error.compact());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listing_goes_on_after_any_key() {
+    let made = made();
+    let mut keys = ["a", "a-/x", "a.b/c", "b/0/1", "b/0/2", "b/0.x", "b.c", "b0", "b1/0/0", "c", "日/本"];
+    keys.sort_unstable();
+    let files = keys.map(|key| (key, "x"));
+    let checksum = manifest(&made.folder.path().join("zarr-manifest"), ONE, &files, "2024-01-01");
+    let base = format!("/api/zarr/{ONE}/versions/{checksum}/files/");
+    let more = ["a-", "a-/", "a.b/d", "b/", "b/0", "b/0/", "b/0/15", "b/0/2/x", "b/1", "b1/0", "zz", "日/"];
+    for after in keys.iter().chain(&more) {
+        let (_, page) = made.json(&format!("{base}?after={}", crate::path::encode(after))).await;
+        let found: Vec<&str> = page.list("results").iter().map(|f| f.text("Key").unwrap()).collect();
+        let wanted: Vec<&str> = keys.iter().copied().filter(|key| key > after).collect();
+        assert_eq!(found, wanted, "{after}");
+    }
+}

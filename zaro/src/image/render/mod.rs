@@ -133,12 +133,10 @@ impl Renderer {
         self.pyramid.axes
     }
 
-    /// The width and height of the picture of a view, and what rendering it reads: arrays, and the part of each. Nothing
-    /// is read, so that a server can refuse what costs too much.
-    pub fn plan(&self, view: &View) -> Result<((u64, u64), Vec<(Array, Selection)>)> {
+    /// What rendering a view takes. Nothing is read, so that a server can refuse what costs too much.
+    pub fn plan(&self, view: &View) -> Result<RenderPlan> {
         let drawing = self.begin(view)?;
         let (across, down) = (drawing.frame.x.count, drawing.frame.y.count);
-        let size = (num::u64_of(across), num::u64_of(down));
         let mut reads = Vec::new();
         if !self.look.channels.is_empty() {
             let (array, single) = (drawing.array, drawing.is_single());
@@ -156,7 +154,7 @@ impl Renderer {
         for overlay in &self.overlays {
             reads.extend(overlay.reads(&under)?);
         }
-        Ok((size, reads))
+        Ok(RenderPlan { width: num::u64_of(across), height: num::u64_of(down), reads })
     }
 
     /// Renders a view, and passes its rows to `out`, as many at a time as fit into half of the memory budget.
@@ -214,6 +212,17 @@ impl Renderer {
             Some(t) => Err(usage!("no time point {t}; the image has {all}, from 0")),
         }
     }
+}
+
+/// What rendering a view takes.
+#[derive(Debug, Clone)]
+pub struct RenderPlan {
+    /// Pixels in a row of the picture.
+    pub width: u64,
+    /// Rows of the picture.
+    pub height: u64,
+    /// The arrays that are read, and the part of each.
+    pub reads: Vec<(Array, Selection)>,
 }
 
 /// A view of an image, prepared for reading pixels.
