@@ -143,7 +143,7 @@ async fn json_comes_in_pages_to_those_who_ask() {
             if entry.text("type") == Some("file") {
                 assert_eq!(
                     entry.get("size").unwrap().as_u64().unwrap(),
-                    u64::try_from(names.last().unwrap().0.len()).unwrap()
+                    names.last().unwrap().0.len() as u64
                 );
                 assert!(entry.text("modified").unwrap().starts_with("20"));
             }
@@ -238,13 +238,12 @@ async fn a_listing_that_fails_is_never_taken_for_complete() {
         async move { super::folder(&source, "", &request).await }
     };
     let io: fn() -> Error = || Error::io("the connection was lost");
-    let failures: [(fn() -> Error, u16); 4] = [
+    for (fails, status) in [
         (io, 502),
-        (|| Error::io("it timed out"), 504),
+        ((|| Error::io("it timed out")) as fn() -> Error, 504),
         (|| Error::unsupported("cannot list"), 501),
         (|| Error::not_found("no such bucket"), 502),
-    ];
-    for (fails, status) in failures {
+    ] {
         let fault = folder(0, Some(fails)).await.unwrap_err();
         assert_eq!(fault.status, status);
         assert!(!text(fault.response()).await.contains("secret"));
