@@ -92,6 +92,7 @@ impl Demo {
             "\nEverything is in {dir}/: look at july.png, cells.png, tissue.png and nuclei.png, and try\n  \
              zaro read {dir}/ocean.zarr sst --isel month=0 -o january.npy\n  \
              zaro meta {dir}/ocean.zarr sst --json\n  \
+             zaro serve {dir}        (plain Zarr, tiles and numbers at http://127.0.0.1:8000)\n  \
              zaro --help\n"
         ))
     }
