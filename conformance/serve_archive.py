@@ -135,9 +135,9 @@ class Objects(BaseHTTPRequestHandler):
 class Zaro:
     """A running server."""
 
-    def __init__(self, zaro, *args):
+    def __init__(self, zaro, *args, stderr=None):
         command = [zaro, "serve", *map(str, args), "--bind", "127.0.0.1:0"]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True)
         line = self.process.stdout.readline().strip()
         self.base = "/".join(line.split("/")[:3])
         # An archive has a second line: where its tree is.

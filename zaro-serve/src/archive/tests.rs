@@ -105,7 +105,7 @@ async fn folders_are_listed_at_every_level() {
     let tree = made.app.sources.archive().await.unwrap().unwrap().tree(
         crate::answer::Caching::Live,
         false,
-        Vec::new(),
+        None,
     );
     use futures::TryStreamExt as _;
     use zaro::store::{Entry, ListOptions};

@@ -125,10 +125,8 @@ async fn answered(app: &App, request: &Request, path: &RequestPath) -> Result<Re
     }
     let (archive, mut private) = app.archive(request).await?;
     if let Some(id) = route.id() {
-        if !app.may_see(request, id)? {
-            return Err(Fault::not_found());
-        }
-        private = private || app.is_hidden(id);
+        let own = app.sees(request, id).await?.ok_or_else(Fault::not_found)?;
+        private = private || own;
     }
     let call = Call { app, request, archive, private, base: base_of(app, request) };
     match route {
