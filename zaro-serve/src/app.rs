@@ -193,7 +193,8 @@ impl App {
         }
         let access = self.tokens.access(request)?;
         let all = archive.zarrs().await.map_err(|e| Fault::behind(&e))?;
-        let mut ids: Vec<&String> = all.iter().map(|(id, _)| id).filter(|id| archive::is_below(id, below)).collect();
+        let mut ids: Vec<&String> =
+            all.iter().map(|(id, _)| id).filter(|id| archive::is_below(id, below)).collect();
         if let ([], Some(nobody)) = (ids.as_slice(), archive::nobody_below(below)) {
             // As much work as for a folder that leads to hidden Zarrs only.
             self.sources.is_embargoed(&nobody).await.map_err(|e| untold(&e))?;

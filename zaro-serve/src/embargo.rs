@@ -72,7 +72,12 @@ impl Slot {
 
 impl Embargo {
     pub(crate) fn new(fresh: Duration) -> Self {
-        Self { fresh, known: Mutex::default(), renewing: AtomicBool::new(false), told: AtomicBool::new(false) }
+        Self {
+            fresh,
+            known: Mutex::default(),
+            renewing: AtomicBool::new(false),
+            told: AtomicBool::new(false),
+        }
     }
 
     /// Whether a Zarr is hidden, if that was looked at just now.
@@ -94,7 +99,10 @@ impl Embargo {
 
     /// Those of these Zarrs that are hidden; `None` if it takes longer than a client would wait, and whoever comes later
     /// finds more of them known.
-    pub(crate) async fn hidden_among(self: &Arc<Self>, all: Vec<Candidate>) -> Result<Option<BTreeSet<String>>> {
+    pub(crate) async fn hidden_among(
+        self: &Arc<Self>,
+        all: Vec<Candidate>,
+    ) -> Result<Option<BTreeSet<String>>> {
         let (mut hidden, mut unknown, mut old) = (BTreeSet::new(), Vec::new(), Vec::new());
         for place in all {
             let slot = self.slots().get(&place.name).cloned();
@@ -142,7 +150,11 @@ impl Embargo {
                 looked.boxed()
             })
             .collect();
-        stream::iter(looks).buffer_unordered(AT_ONCE).try_filter_map(|found| async { Ok(found) }).try_collect().await
+        stream::iter(looks)
+            .buffer_unordered(AT_ONCE)
+            .try_filter_map(|found| async { Ok(found) })
+            .try_collect()
+            .await
     }
 
     /// Looks at tags, in two rounds of requests whatever there is: what is there, and its tags.
@@ -158,7 +170,8 @@ impl Embargo {
             Ok::<_, zaro::Error>(keys)
         }));
         let looks = listed.await?.into_iter().zip(places);
-        let looks = looks.flat_map(|(keys, place)| keys.into_iter().map(move |key| self.has_tag(&place.bucket, key)));
+        let looks =
+            looks.flat_map(|(keys, place)| keys.into_iter().map(move |key| self.has_tag(&place.bucket, key)));
         Ok(try_join_all(looks).await?.into_iter().any(|tagged| tagged))
     }
 
@@ -177,7 +190,9 @@ impl Embargo {
         };
         let (tags, public) = join(bucket.tags(&key, None), public).await;
         match tags {
-            Ok(tags) => Ok(tags.unwrap_or_default().iter().any(|(name, value)| name == EMBARGOED && value == "true")),
+            Ok(tags) => {
+                Ok(tags.unwrap_or_default().iter().any(|(name, value)| name == EMBARGOED && value == "true"))
+            }
             // A server that knows no tags has no embargo.
             Err(e) if e.kind() == ErrorKind::Unsupported => Ok(false),
             Err(e) if e.kind() == ErrorKind::NotPermitted => {

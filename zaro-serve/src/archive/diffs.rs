@@ -42,7 +42,9 @@ impl Differences {
         let summary = diff(before, after, &mut |difference| {
             let (dir, name) = difference.key.rsplit_once('/').unwrap_or(("", &difference.key));
             let (same, full) = match steps.last() {
-                Some(step) if &*step.dir == dir => (Some(step.dir.clone()), count.saturating_sub(step.first) >= STEP),
+                Some(step) if &*step.dir == dir => {
+                    (Some(step.dir.clone()), count.saturating_sub(step.first) >= STEP)
+                }
                 _ => (None, true),
             };
             if full {
@@ -144,7 +146,12 @@ impl Diffs {
     }
 
     /// The differences of two versions: found once, however many ask.
-    pub(crate) async fn get(&self, name: Name, before: Arc<Manifest>, after: Arc<Manifest>) -> Result<Arc<Differences>> {
+    pub(crate) async fn get(
+        &self,
+        name: Name,
+        before: Arc<Manifest>,
+        after: Arc<Manifest>,
+    ) -> Result<Arc<Differences>> {
         let cell = {
             let mut kept = self.kept();
             let known = kept.iter().position(|(known, _)| *known == name);
@@ -182,7 +189,8 @@ mod tests {
     fn manifest(entries: impl Iterator<Item = (String, u64)>) -> Arc<Manifest> {
         let mut builder = Builder::new(Fields::ALL);
         for (key, size) in entries {
-            let entry = EntryRef { etag: Some("d41d8cd98f00b204e9800998ecf8427e"), size, ..EntryRef::default() };
+            let entry =
+                EntryRef { etag: Some("d41d8cd98f00b204e9800998ecf8427e"), size, ..EntryRef::default() };
             builder.push(&key, &entry).unwrap();
         }
         Arc::new(builder.finish().unwrap())
@@ -202,8 +210,10 @@ mod tests {
         .unwrap();
         let diffs = Diffs::new(1);
         let digest = |text: &str| Digest::parse(text).unwrap();
-        let (one, two) =
-            (digest("481a2f77ab786a0f45aafd5db0971caa-0--0"), digest("481a2f77ab786a0f45aafd5db0971caa-1--0"));
+        let (one, two) = (
+            digest("481a2f77ab786a0f45aafd5db0971caa-0--0"),
+            digest("481a2f77ab786a0f45aafd5db0971caa-1--0"),
+        );
         let made = diffs.get(("id".to_owned(), one, two), before.clone(), after.clone()).await.unwrap();
         assert_eq!((made.len(), made.summary), (all.len(), summary));
         assert!(all.iter().any(|(_, key)| *key == long) && all.len() > 1000);

@@ -64,7 +64,9 @@ pub(crate) async fn answer(app: &App, request: &Request, path: &RequestPath) -> 
             }
             let visible = match upper {
                 // Of one Zarr its own state tells, not a list that may be some seconds old.
-                [_, _, id] => app.sees(request, id).await?.map(|_| vec![(*id).to_owned()]).or_else(|| Some(Vec::new())),
+                [_, _, id] => {
+                    app.sees(request, id).await?.map(|_| vec![(*id).to_owned()]).or_else(|| Some(Vec::new()))
+                }
                 _ => app.visible_ids(request, &archive, &key).await?,
             };
             let source = archive.tree(Caching::Live, private, visible.as_deref());

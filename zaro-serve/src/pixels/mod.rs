@@ -133,7 +133,8 @@ impl Ask<'_> {
     async fn stack(&self) -> Result<Arc<Stack>, Fault> {
         let multiscale = self.query.get("multiscale");
         let member = self.query.get("member");
-        let name = [self.state().as_str(), &self.path, multiscale.unwrap_or(""), member.unwrap_or("")].join("\0");
+        let name =
+            [self.state().as_str(), &self.path, multiscale.unwrap_or(""), member.unwrap_or("")].join("\0");
         let zarr = self.zarr()?;
         let open = Box::pin(Stack::open(zarr, &self.path, multiscale, member));
         self.pixels.stacks.get(&name, self.lasts(), |_| 1, open).await

@@ -136,7 +136,8 @@ impl Stack {
         member: Option<&str>,
     ) -> Result<Self, Fault> {
         let mut stack = Self::found(zarr, path, multiscale).await?;
-        stack.member = stack.arrays.first().map_or(Ok(None), |array| member_of(&array.meta().data_type, member))?;
+        stack.member =
+            stack.arrays.first().map_or(Ok(None), |array| member_of(&array.meta().data_type, member))?;
         Ok(stack)
     }
 
@@ -165,7 +166,14 @@ impl Stack {
         let rank = arrays.first().map_or(0, |array| array.shape().len());
         let axes = Axes::of(&chosen.axes, rank).map_err(looking)?;
         let kind = if image.label.is_some() { Kind::Labels } else { Kind::Image };
-        Ok(Self { kind, arrays, axes, image: Some((image, chosen)), related: Related::default(), member: None })
+        Ok(Self {
+            kind,
+            arrays,
+            axes,
+            image: Some((image, chosen)),
+            related: Related::default(),
+            member: None,
+        })
     }
 
     async fn field(zarr: &Zarr, array: Array) -> Result<Self, Fault> {
@@ -344,12 +352,17 @@ fn member_of(data_type: &DataType, name: Option<&str>) -> Result<Option<(usize, 
         let DataType::Struct(fields) = &own else {
             return match rest {
                 None => Ok(name.map(|_| (at, own))),
-                Some(name) => Err(Fault::bad(format!("member={name}: elements of type {own} have no members"))),
+                Some(name) => {
+                    Err(Fault::bad(format!("member={name}: elements of type {own} have no members")))
+                }
             };
         };
         let there = || fields.iter().map(|field| field.name.as_str()).collect::<Vec<_>>().join(", ");
         let Some(wanted) = rest else {
-            return Err(no_picture(format!("elements are structs; name one of their members, member={}", there())));
+            return Err(no_picture(format!(
+                "elements are structs; name one of their members, member={}",
+                there()
+            )));
         };
         // A name may have points itself.
         let found = fields.iter().find_map(|field| {
@@ -357,7 +370,8 @@ fn member_of(data_type: &DataType, name: Option<&str>) -> Result<Option<(usize, 
             let below = behind.strip_prefix('.');
             (behind.is_empty() || below.is_some()).then_some((field, below))
         });
-        let (field, below) = found.ok_or_else(|| Fault::bad(format!("member={wanted}: there are {}", there())))?;
+        let (field, below) =
+            found.ok_or_else(|| Fault::bad(format!("member={wanted}: there are {}", there())))?;
         (at, own, rest) = (at.saturating_add(field.offset), field.data_type.clone(), below);
     }
 }

@@ -244,7 +244,12 @@ pub(crate) async fn series(ask: &Ask<'_>) -> Result<Response, Fault> {
 /// Reads a line of elements, window by window: what is decoded at a time is bounded, and what is decoded in all may be
 /// far more than for other requests, because a line through an array touches many chunks for a few bytes of each. Windows
 /// end where chunks do, so that each chunk is read once.
-async fn line(ask: &Ask<'_>, part: &Part, along: usize, reader: &Reading) -> Result<(Vec<Slab>, Layout), Fault> {
+async fn line(
+    ask: &Ask<'_>,
+    part: &Part,
+    along: usize,
+    reader: &Reading,
+) -> Result<(Vec<Slab>, Layout), Fault> {
     let (meta, view) = (part.array.meta(), reader.view());
     let kept = view.dimensions();
     // Texts of single characters have a dimension more, and are short.
@@ -267,7 +272,8 @@ async fn line(ask: &Ask<'_>, part: &Part, along: usize, reader: &Reading) -> Res
         ..ask.limits.clone()
     };
     all.check(&limits, || None)?;
-    let together = usize::try_from((WINDOW / one.decoded.max(1)).max(1)).unwrap_or(usize::MAX);
+    let window = WINDOW.min(ask.limits.decoded);
+    let together = usize::try_from((window / one.decoded.max(1)).max(1)).unwrap_or(usize::MAX);
     let (begun, mut slabs, mut layout) = (Instant::now(), Vec::new(), reader.layout(Order::C));
     let mut at = 0usize;
     while let Some(from) = borders.get(at).copied().filter(|from| *from < count) {
@@ -276,7 +282,8 @@ async fn line(ask: &Ask<'_>, part: &Part, along: usize, reader: &Reading) -> Res
         let window = view.narrowed(&ArrayWindow(vec![(from, to.saturating_sub(from))]));
         let share = one.times(u64::try_from(together).unwrap_or(u64::MAX).min(chunks));
         let turn = ask.pixels.gate.enter(share).await?;
-        let slab = reader.read(&window, &ReadOptions::default(), &mut Lost::of_text()).await.map_err(reading)?;
+        let slab =
+            reader.read(&window, &ReadOptions::default(), &mut Lost::of_text()).await.map_err(reading)?;
         drop(turn);
         if slab.data_type == DataType::String {
             let longest = slab.items().map(|item| String::from_utf8_lossy(item).chars().count()).max();
@@ -305,7 +312,8 @@ fn borders(meta: &ArrayMeta, along: usize, view: &ArrayView, count: u64) -> Vec<
             None => axis.and_then(|axis| axis.chunk_at(place)).map_or(0, |(number, _, _)| number),
         }
     };
-    let mut out: Vec<u64> = (0..count).filter(|i| *i == 0 || chunk(*i) != chunk(i.saturating_sub(1))).collect();
+    let mut out: Vec<u64> =
+        (0..count).filter(|i| *i == 0 || chunk(*i) != chunk(i.saturating_sub(1))).collect();
     out.push(count);
     out
 }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
+use zaro::manifest::Time;
 use zaro::meta::Json;
 use zaro::open::{SourceOptions, open_store};
 use zaro::reference::icechunk::{self, Repository, Version};
@@ -182,7 +183,10 @@ async fn a_branch_can_be_read_as_it_was_at_a_time() {
                 Some(older) => assert_eq!(at("main", before).await.unwrap(), older.snapshot),
                 None => {
                     let e = at("main", before).await.unwrap_err();
-                    assert!(e.kind() == ErrorKind::NotFound && e.to_string().contains("no snapshot yet"), "{e}");
+                    assert!(
+                        e.kind() == ErrorKind::NotFound && e.to_string().contains("no snapshot yet"),
+                        "{e}"
+                    );
                 }
             }
         }

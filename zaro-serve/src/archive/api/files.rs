@@ -102,7 +102,8 @@ pub(super) async fn diff(call: &Call<'_>, id: &str, from: &str, to: &str) -> Res
     let found = found.await.map_err(|e| Fault::behind(&e))?;
     page.check(found.len())?;
     let shown = found.range(page.range()).into_iter();
-    let results = shown.map(|(change, key)| changed(change, &key, &before.manifest, &after.manifest)).collect();
+    let results =
+        shown.map(|(change, key)| changed(change, &key, &before.manifest, &after.manifest)).collect();
     let mut document = page.document(call, found.len(), results);
     let DiffSummary { added, changed, removed, .. } = found.summary;
     for (name, (count, size)) in [("added", added), ("changed", changed), ("removed", removed)] {

@@ -34,7 +34,11 @@ pub(super) struct Ancestor {
 impl Repo {
     /// The snapshot `from` and those before it, newest first, up to the first for which `enough` holds. One that is no
     /// longer there, since it has expired, is the end.
-    pub(super) async fn history(&self, from: Id, enough: impl Fn(&Commit) -> bool + Send) -> Result<Vec<Commit>> {
+    pub(super) async fn history(
+        &self,
+        from: Id,
+        enough: impl Fn(&Commit) -> bool + Send,
+    ) -> Result<Vec<Commit>> {
         let (mut out, mut seen, mut next) = (Vec::new(), BTreeSet::new(), Some(from));
         while let Some(id) = next.filter(|id| seen.insert(*id)) {
             let ancestor = match self {

@@ -160,7 +160,9 @@ impl Repo {
     pub(super) async fn unknown_snapshot(&self, id: Id) -> Error {
         let ids = match self {
             Self::Files(store) => store.list("snapshots").await.ok().map(|l| l.objects),
-            Self::Known { snapshots, .. } => Some(snapshots.iter().map(|known| known.commit.snapshot.to_string()).collect()),
+            Self::Known { snapshots, .. } => {
+                Some(snapshots.iter().map(|known| known.commit.snapshot.to_string()).collect())
+            }
         };
         not_found!("the snapshot {id} does not exist{}", there(ids, "snapshots"))
     }
@@ -219,7 +221,12 @@ pub(super) fn known(payload: &[u8]) -> Result<Repo> {
     let branches = refs(root.tables(2)?, &snapshots, budget)?;
     let deleted = root.texts(3, budget)?;
     let containers = root.list(9, 1)?.map_or(Ok(Vec::new()), config::from_flex);
-    Ok(Repo::Known { versions: Versions { format: 2, branches, tags }, deleted, snapshots: ancestry, containers })
+    Ok(Repo::Known {
+        versions: Versions { format: 2, branches, tags },
+        deleted,
+        snapshots: ancestry,
+        containers,
+    })
 }
 
 fn refs(all: Tables<'_>, snapshots: &Tables<'_>, budget: &mut BufferBudget) -> Result<Vec<Named>> {

@@ -214,7 +214,8 @@ impl Bucket {
         let Some(credentials) = &self.credentials else { return Ok(None) };
         let region = self.region.read().unwrap_or_else(PoisonError::into_inner).clone();
         let client = self.settings.client_with(&region, credentials)?;
-        let path = Path::parse(key).map_err(|e| Error::usage("not a key that can be signed").with_source(e))?;
+        let path =
+            Path::parse(key).map_err(|e| Error::usage("not a key that can be signed").with_source(e))?;
         let query = version.map(|version| ("versionId", version));
         let options = SignedUrlOptions::default().with_query(query);
         let method = if head { Method::HEAD } else { Method::GET };
