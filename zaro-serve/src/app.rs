@@ -122,7 +122,7 @@ impl App {
         if !matches!(path.segments().as_slice(), ["healthz" | "readyz"]) {
             self.tokens.access(request)?;
         }
-        self.route(request, &path).await
+        self.route(request, &path).await.map_err(|fault| self.sources.veiled(fault))
     }
 
     async fn route(&self, request: &Request, path: &RequestPath) -> Result<Response, Fault> {
@@ -226,8 +226,11 @@ impl App {
 
     /// The source of a name, if there is one and the client may see it.
     pub(crate) async fn source(&self, request: &Request, name: &str) -> Result<Arc<Source>, Fault> {
-        let private = self.sees(request, name).await?.ok_or_else(Fault::not_found)?;
-        let source = self.sources.get(name, private).await.map_err(|e| Fault::behind(&e))?;
+        let (name, private) = match self.sees(request, name).await? {
+            Some(private) => (name.to_owned(), private),
+            None => (self.sources.nobody(name), false),
+        };
+        let source = self.sources.get(&name, private).await.map_err(|e| Fault::behind(&e))?;
         source.ok_or_else(Fault::not_found)
     }
 

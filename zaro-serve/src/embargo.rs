@@ -85,6 +85,12 @@ impl Embargo {
         self.slots().get(name).and_then(|slot| slot.state(self.fresh))
     }
 
+    /// Takes a Zarr that nobody has for looked at.
+    pub(crate) fn note_nobody(&self, name: &str) {
+        let now = Some((Instant::now(), false));
+        *self.slot(name).state.lock().unwrap_or_else(PoisonError::into_inner) = now;
+    }
+
     /// Whether a Zarr that lies in these places is hidden. Looked at once, however many ask.
     pub(crate) async fn look(&self, name: &str, places: &[TaggedPlace]) -> Result<bool> {
         let slot = self.slot(name);

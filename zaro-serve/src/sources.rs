@@ -4,6 +4,7 @@
 //! again from time to time: [`Source`] is one state of it, and whoever holds one reads one state.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{BuildHasher as _, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -156,6 +157,8 @@ pub(crate) struct Sources {
     open: Mutex<HashMap<String, Arc<Slot>>>,
     /// What the tags of buckets hide; `None` if there is no bucket, or they mean nothing.
     embargo: Option<Arc<Embargo>>,
+    /// What no name has in it.
+    nonce: String,
 }
 
 /// A source that is open, or being opened.
@@ -211,7 +214,8 @@ impl Sources {
             order.push(name);
         }
         let archive = OnceCell::new();
-        Ok(Self { places, order, archive, folders, options, open: Mutex::default(), embargo: None })
+        let nonce = format!("{:016x}", RandomState::new().hash_one(0));
+        Ok(Self { places, order, archive, folders, options, open: Mutex::default(), embargo: None, nonce })
     }
 
     /// Minds the embargo tags of buckets, each for this time.
@@ -242,6 +246,24 @@ impl Sources {
             },
         };
         if places.is_empty() { Ok(false) } else { embargo.look(base, &places).await }
+    }
+
+    /// The name of a source that nobody has, in place of one that a client may not see: whoever asks for that one gets the
+    /// answer of this one, after the same work.
+    pub(crate) fn nobody(&self, name: &str) -> String {
+        let base = self.base_name(name);
+        let nobody = format!("{base}-{}", self.nonce);
+        if let Some(embargo) = &self.embargo {
+            embargo.note_nobody(&nobody);
+        }
+        name.replacen(base, &nobody, 1)
+    }
+
+    /// The fault as it would be for the name that was asked for.
+    pub(crate) fn veiled(&self, fault: Fault) -> Fault {
+        let added = format!("-{}", self.nonce);
+        let without = |text: String| if text.contains(&added) { text.replace(&added, "") } else { text };
+        Fault { message: without(fault.message), json: fault.json.map(without), ..fault }
     }
 
     /// Those of an archive's Zarrs that tags hide; `None` if it would take too long to tell.

@@ -29,7 +29,10 @@ pub(crate) async fn answer(app: &App, request: &Request, path: &RequestPath) -> 
             if folder_of(id) != Some(format!("{first}/{second}/{id}")) {
                 return Err(Fault::not_found());
             }
-            let own = app.sees(request, id).await?.ok_or_else(Fault::not_found)?;
+            let Some(own) = app.sees(request, id).await? else {
+                let path = path.with(3, &app.sources.nobody(id));
+                return Box::pin(answer(app, request, &path)).await;
+            };
             let private = private || own;
             if let Some(checksum) = name.strip_suffix(".zarr").and_then(Digest::parse) {
                 let version = archive.open(id, checksum).await.map_err(|e| Fault::behind(&e))?;
@@ -64,9 +67,13 @@ pub(crate) async fn answer(app: &App, request: &Request, path: &RequestPath) -> 
             }
             let visible = match upper {
                 // Of one Zarr its own state tells, not a list that may be some seconds old.
-                [_, _, id] => {
-                    app.sees(request, id).await?.map(|_| vec![(*id).to_owned()]).or_else(|| Some(Vec::new()))
-                }
+                [_, _, id] => match app.sees(request, id).await? {
+                    Some(_) => Some(vec![(*id).to_owned()]),
+                    None => {
+                        let path = path.with(3, &app.sources.nobody(id));
+                        return Box::pin(answer(app, request, &path)).await;
+                    }
+                },
                 _ => app.visible_ids(request, &archive, &key).await?,
             };
             let source = archive.tree(Caching::Live, private, visible.as_deref());
