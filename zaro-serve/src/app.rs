@@ -148,7 +148,10 @@ impl App {
                 let source = self.source(request, name).await?.view(view).await?;
                 self.data(request, path, source, 3).await
             }
-            ["zarrs", ..] => archive::answer_tree(self, request, path).await,
+            // In any case, as the archive's own server had it.
+            [zarrs, ..] if zarrs.eq_ignore_ascii_case("zarrs") => {
+                archive::answer_tree(self, request, path).await
+            }
             ["api", ..] => archive::answer_api(self, request, path).await,
             [route, ..] if pixels::ROUTES.contains(route) => pixels::answer(self, request, path).await,
             _ => Err(Fault::not_found()),

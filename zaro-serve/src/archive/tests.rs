@@ -117,6 +117,23 @@ async fn folders_are_listed_at_every_level() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn entries_have_a_slash_or_not_and_the_tree_any_case() {
+    let made = made();
+    let entry = format!("{}/x/0", made.version(&made.new));
+    let propfind = Method::from_bytes(b"PROPFIND").unwrap();
+    for path in [entry.clone(), format!("{entry}/")] {
+        for depth in ["0", "1"] {
+            let response = made.ask(propfind.clone(), &path, &[("depth", depth)]).await;
+            assert_eq!(response.status(), StatusCode::MULTI_STATUS, "{path}");
+            let text = bytes(response).await;
+            assert!(String::from_utf8_lossy(&text).contains("getcontentlength"), "{path}");
+        }
+        let response = made.get(&path.replacen("/zarrs/", "/Zarrs/", 1)).await;
+        assert_eq!((response.status(), bytes(response).await.len()), (StatusCode::OK, 3), "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_manifest_itself_can_be_had() {
     let made = made();
     let path = format!("/zarrs/128/4a1/{TWO}/{}.json", made.new);

@@ -110,7 +110,8 @@ async fn inside(
         return Err(Fault::not_found());
     }
     if !request.is_get() || (!is_entry && slash) {
-        return folder(request, Target { source, key, slash }).await;
+        // An entry is the same with a slash at its end, for every method.
+        return folder(request, Target { source, key, slash: slash && !is_entry }).await;
     }
     if !is_entry {
         return Ok(crate::app::redirect(&format!("{}/", request.path)));
