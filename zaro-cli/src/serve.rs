@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use zaro::{Error, Result};
@@ -60,9 +61,18 @@ pub(crate) struct Serve {
     /// File of tokens: a token and the names of sources it opens per line
     #[arg(long, value_name = "FILE")]
     tokens: Option<PathBuf>,
-    /// Send clients to the objects of a version where anybody may read them, instead of passing their bytes on
+    /// Seconds for which the embargo tags of a bucket's objects are taken for unchanged
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    embargo_ttl: u64,
+    /// Serve Zarrs to everybody although their objects are tagged embargoed=true
+    #[arg(long)]
+    ignore_embargo_tags: bool,
+    /// Send clients to the objects of a version instead of passing their bytes on: to public addresses, or signed URLs
     #[arg(long)]
     redirect: bool,
+    /// Seconds for which a signed URL is valid, at most 900; 0 to sign none
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    signed_ttl: u64,
     /// Log requests to standard error: none, plain or json
     #[arg(long, value_name = "FORMAT", default_value = "none")]
     access_log: String,
@@ -131,7 +141,9 @@ impl Serve {
         config.limits.rate = self.rate;
         config.limits.connections = self.max_connections;
         config.limits.connections_per_client = self.max_connections_per_client;
+        config.embargo = (!self.ignore_embargo_tags).then(|| Duration::from_secs(self.embargo_ttl));
         config.redirect = self.redirect;
+        config.signed_time = Duration::from_secs(self.signed_ttl);
         config.log = match self.access_log.as_str() {
             "none" => LogFormat::None,
             "plain" => LogFormat::Plain,

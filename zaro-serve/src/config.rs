@@ -39,8 +39,13 @@ pub struct Config {
     pub tokens: Option<PathBuf>,
     /// Prefixes of addresses that clients may open with `/open?uri=`.
     pub open: Vec<String>,
-    /// Send clients to the object itself where anybody may read it, instead of passing its bytes on.
+    /// How long the embargo tags of a bucket's objects are taken for unchanged; `None` if they mean nothing.
+    pub embargo: Option<Duration>,
+    /// Send clients to the object itself instead of passing its bytes on: where anybody may read it, or where a URL can
+    /// be signed.
     pub redirect: bool,
+    /// How long such a signed URL is valid: 15 minutes at most, 0 for none.
+    pub signed_time: Duration,
     /// The limits.
     pub limits: Limits,
     /// How requests are logged, to standard error.
@@ -118,7 +123,9 @@ impl Default for Config {
             hidden: Vec::new(),
             tokens: None,
             open: Vec::new(),
+            embargo: Some(Duration::from_secs(60)),
             redirect: false,
+            signed_time: Duration::from_secs(300),
             limits: Limits::default(),
             log: LogFormat::None,
             metrics: false,
@@ -126,6 +133,9 @@ impl Default for Config {
         }
     }
 }
+
+/// The longest time for which a URL is signed.
+const LONGEST_SIGNED: Duration = Duration::from_secs(900);
 
 /// Viewers whose pages may read a server that is for this machine only.
 const VIEWERS: [&str; 6] = [
@@ -190,6 +200,9 @@ impl Config {
         }
         if self.sources.is_empty() && self.open.is_empty() {
             return Err(Error::usage("nothing to serve"));
+        }
+        if self.signed_time > LONGEST_SIGNED {
+            return Err(Error::usage("a signed URL is valid for 900 seconds at most"));
         }
         Ok(())
     }

@@ -13,6 +13,7 @@
 //!   pixels    /tile/, /region/, /iiif/ and others: numbers and pictures
 //!   views     /as/: the same chunks under other documents (overlay: changes in memory over a store)
 //!   sources   a name to an open store                  visible          who may see it
+//!                                                      embargo          what the tags of a bucket hide
 //!   answer    conditions, ranges, headers, errors      path, request    what was asked
 //! ```
 
@@ -22,6 +23,7 @@ mod app;
 mod archive;
 mod config;
 mod dav;
+mod embargo;
 mod limits;
 mod listing;
 mod metrics;

@@ -3,7 +3,8 @@
 //! A source is opened when it is first asked for, once however many ask, and kept. One that can change is looked at
 //! again from time to time: [`Source`] is one state of it, and whoever holds one reads one state.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{BuildHasher as _, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -19,6 +20,7 @@ use zaro::{Error, ErrorKind, OpenOptions, Result, Zarr};
 
 use crate::answer::{Caching, Fault};
 use crate::archive::{Archive, time_of};
+use crate::embargo::{Candidate, Embargo, places_of};
 use crate::views::View;
 
 /// How long a source that can change is taken for unchanged.
@@ -153,6 +155,10 @@ pub(crate) struct Sources {
     folders: Vec<String>,
     options: SourceOptions,
     open: Mutex<HashMap<String, Arc<Slot>>>,
+    /// What the tags of buckets hide; `None` if there is no bucket, or they mean nothing.
+    embargo: Option<Arc<Embargo>>,
+    /// What no name has in it.
+    nonce: String,
 }
 
 /// A source that is open, or being opened.
@@ -208,7 +214,67 @@ impl Sources {
             order.push(name);
         }
         let archive = OnceCell::new();
-        Ok(Self { places, order, archive, folders, options, open: Mutex::default() })
+        let nonce = format!("{:016x}", RandomState::new().hash_one(0));
+        Ok(Self { places, order, archive, folders, options, open: Mutex::default(), embargo: None, nonce })
+    }
+
+    /// Minds the embargo tags of buckets, each for this time.
+    pub(crate) fn with_embargo(mut self, fresh: Option<Duration>) -> Self {
+        let mut addresses = self.places.values().chain(&self.options.objects);
+        let tagged = addresses.any(|uri| zaro::open::is_bucket(uri));
+        self.embargo = fresh.filter(|_| tagged).map(|fresh| Arc::new(Embargo::new(fresh)));
+        self
+    }
+
+    /// Whether tags may hide anything.
+    pub(crate) fn has_embargo(&self) -> bool {
+        self.embargo.is_some()
+    }
+
+    /// Whether the tags of a bucket hide the source of this name, without version.
+    pub(crate) async fn is_embargoed(&self, base: &str) -> Result<bool> {
+        let Some(embargo) = &self.embargo else { return Ok(false) };
+        if let Some(known) = embargo.known(base) {
+            return Ok(known);
+        }
+        let places = match self.address(base) {
+            Some(uri) => places_of(&uri, &self.options.store)?,
+            None if zaro::manifest::check_zarr_id(base).is_err() => return Ok(false),
+            None => match self.archive().await? {
+                Some(archive) => archive.tagged_places(base),
+                None => return Ok(false),
+            },
+        };
+        if places.is_empty() { Ok(false) } else { embargo.look(base, &places).await }
+    }
+
+    /// The name of a source that nobody has, in place of one that a client may not see: whoever asks for that one gets the
+    /// answer of this one, after the same work.
+    pub(crate) fn nobody(&self, name: &str) -> String {
+        let base = self.base_name(name);
+        let nobody = format!("{base}-{}", self.nonce);
+        if let Some(embargo) = &self.embargo {
+            embargo.note_nobody(&nobody);
+        }
+        name.replacen(base, &nobody, 1)
+    }
+
+    /// The fault as it would be for the name that was asked for.
+    pub(crate) fn veiled(&self, fault: Fault) -> Fault {
+        let added = format!("-{}", self.nonce);
+        let without = |text: String| if text.contains(&added) { text.replace(&added, "") } else { text };
+        Fault { message: without(fault.message), json: fault.json.map(without), ..fault }
+    }
+
+    /// Those of an archive's Zarrs that tags hide; `None` if it would take too long to tell.
+    pub(crate) async fn embargoed_among(
+        &self,
+        archive: &Archive,
+        ids: impl Iterator<Item = &String>,
+    ) -> Result<Option<BTreeSet<String>>> {
+        let Some(embargo) = &self.embargo else { return Ok(Some(BTreeSet::new())) };
+        let all = ids.map(|id| Candidate { name: id.clone(), places: archive.tagged_places(id) });
+        embargo.hidden_among(all.filter(|one| !one.places.is_empty()).collect()).await
     }
 
     /// The archive of versions among the sources: the first that is one. It is looked for when somebody first asks, so
@@ -314,6 +380,7 @@ impl Sources {
         if let Some(slot) = &slot
             && let Some((source, until)) = &*lock(&slot.fresh)
             && Instant::now() < *until
+            && source.private == private
         {
             return Ok(Some(source.clone()));
         }
@@ -321,6 +388,7 @@ impl Sources {
         let slot = slot.unwrap_or_else(|| self.new_slot(name));
         let mut state = slot.state.lock().await;
         if let Some(opened) = &*state
+            && opened.source.private == private
             && opened.is_current().await
         {
             slot.renew(opened);
@@ -466,18 +534,20 @@ impl Sources {
                 manifest_of(uri, &checksum).ok_or_else(|| Error::not_found("it has no versions"))?;
             return Ok(self.at(&manifest, true));
         }
-        if let Some(time) = time_of(version)
+        let time = time_of(version);
+        if let Some(time) = time
             && let Some(chosen) = self.at_time(uri, time).await?
         {
             return Ok(chosen);
         }
-        // A branch can move, a tag and a snapshot cannot.
+        // A branch can move, and with it what it was; a tag and a snapshot cannot.
         let named = [
             (Version::Branch(version.to_owned()), false),
             (Version::Tag(version.to_owned()), true),
             (Version::Snapshot(version.to_owned()), true),
         ];
-        for (which, fixed) in named {
+        let dated = time.map(|time| (Version::At("main".to_owned(), time), false));
+        for (which, fixed) in named.into_iter().chain(dated) {
             let options = self.options.clone().with_version(which);
             // Not as a store: a remote one is opened without a look, and would be read in its present state.
             match zaro::open::open_references(uri, &options).await {

@@ -132,9 +132,11 @@ impl Ask<'_> {
     /// The levels of what is at the path.
     async fn stack(&self) -> Result<Arc<Stack>, Fault> {
         let multiscale = self.query.get("multiscale");
-        let name = format!("{}\0{}\0{}", self.state(), self.path, multiscale.unwrap_or(""));
+        let member = self.query.get("member");
+        let name =
+            [self.state().as_str(), &self.path, multiscale.unwrap_or(""), member.unwrap_or("")].join("\0");
         let zarr = self.zarr()?;
-        let open = Box::pin(Stack::open(zarr, &self.path, multiscale));
+        let open = Box::pin(Stack::open(zarr, &self.path, multiscale, member));
         self.pixels.stacks.get(&name, self.lasts(), |_| 1, open).await
     }
 

@@ -125,10 +125,11 @@ async fn answered(app: &App, request: &Request, path: &RequestPath) -> Result<Re
     }
     let (archive, mut private) = app.archive(request).await?;
     if let Some(id) = route.id() {
-        if !app.may_see(request, id)? {
-            return Err(Fault::not_found());
-        }
-        private = private || app.is_hidden(id);
+        let Some(own) = app.sees(request, id).await? else {
+            let path = path.with(2, &app.sources.nobody(id));
+            return Box::pin(answered(app, request, &path)).await;
+        };
+        private = private || own;
     }
     let call = Call { app, request, archive, private, base: base_of(app, request) };
     match route {
