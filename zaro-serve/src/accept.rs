@@ -1,26 +1,23 @@
 //! Sockets: listening, accepting, time limits, and ending in good order.
 
 use std::collections::HashMap;
-use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Limited};
-use hyper::StatusCode;
 use hyper::body::Incoming;
-use hyper::header::CONTENT_LENGTH;
+use hyper::header::{CONTENT_LENGTH, HOST, HeaderValue};
 use hyper::service::service_fn;
+use hyper::{StatusCode, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, Sleep};
 use tokio_rustls::TlsAcceptor;
 use zaro::{Error, Result};
 
@@ -30,6 +27,8 @@ use crate::config::{Config, Limits};
 use crate::limits::Rate;
 use crate::metrics;
 use crate::request::{Query, Request};
+use crate::streams::{Prompt, Watched};
+use crate::talkers::{Talkers, on};
 use crate::tls;
 
 /// The largest body of a request: that of a PROPFIND.
@@ -139,10 +138,11 @@ impl Server {
             most: limits.connections_per_client.max(1),
         });
         let graceful = Arc::new(GracefulShutdown::new());
+        let talkers = Arc::new(Talkers::start()?);
         let mut loops = tokio::task::JoinSet::new();
         for listener in self.listeners {
             let (serving, shared, graceful) = (self.serving.clone(), shared.clone(), graceful.clone());
-            loops.spawn(accept(listener, serving, shared, graceful));
+            loops.spawn(accept(listener, serving, shared, graceful, talkers.clone()));
         }
         stop.await;
         loops.shutdown().await;
@@ -193,7 +193,9 @@ async fn accept(
     serving: Serving,
     shared: Arc<Connections>,
     graceful: Arc<GracefulShutdown>,
+    talkers: Arc<Talkers>,
 ) {
+    let workers = Handle::current();
     loop {
         // Beyond the limit, clients wait in the system's queue.
         let Ok(place) = shared.all.clone().acquire_owned().await else { return };
@@ -213,24 +215,30 @@ async fn accept(
         }
         let _ = stream.set_nodelay(true);
         let watcher = graceful.watcher();
-        let serving = serving.clone();
-        tokio::spawn(async move {
-            app.metrics.connection(1);
-            let limits = &app.config.limits;
-            let stream = Watched::new(stream, limits);
-            match tls {
-                None => talk(stream, peer, serving, limits, watcher).await,
-                // A client that does not come to an end with its greeting is cut off.
-                Some(tls) => {
-                    if let Ok(Ok(stream)) = tokio::time::timeout(limits.header_time, tls.accept(stream)).await
-                    {
-                        talk(stream, peer, serving, limits, watcher).await;
+        let (serving, workers) = (serving.clone(), workers.clone());
+        // The socket moves to the thread that talks to this client.
+        let Ok(stream) = stream.into_std() else { continue };
+        talkers.give(Box::new(move || {
+            Box::pin(async move {
+                app.metrics.connection(1);
+                let limits = &app.config.limits;
+                if let Ok(stream) = TcpStream::from_std(stream) {
+                    let stream = Watched::new(stream, limits);
+                    match tls {
+                        None => talk(stream, peer, serving, limits, watcher, workers).await,
+                        // A client that does not come to an end with its greeting is cut off.
+                        Some(tls) => {
+                            let greeted = tokio::time::timeout(limits.header_time, tls.accept(stream));
+                            if let Ok(Ok(stream)) = greeted.await {
+                                talk(stream, peer, serving, limits, watcher, workers).await;
+                            }
+                        }
                     }
                 }
-            }
-            app.metrics.connection(-1);
-            drop((counted, place));
-        });
+                app.metrics.connection(-1);
+                drop((counted, place));
+            })
+        }));
     }
 }
 
@@ -241,6 +249,7 @@ async fn talk(
     serving: Serving,
     limits: &Limits,
     watcher: Watcher,
+    workers: Handle,
 ) {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
@@ -258,32 +267,46 @@ async fn talk(
         .keep_alive_interval(Duration::from_secs(30))
         .keep_alive_timeout(Duration::from_secs(20));
     let service = service_fn(move |incoming| {
-        let serving = serving.clone();
-        async move { Ok::<_, std::convert::Infallible>(respond(serving.current(), peer.ip(), incoming).await) }
+        let (current, workers) = (serving.current(), workers.clone());
+        async move { Ok::<_, std::convert::Infallible>(respond(current, peer.ip(), incoming, &workers).await) }
     });
+    let stream = Prompt::new(stream, limits.header_time);
     let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
     // What a client does wrong is its own affair.
     let _ = watcher.watch(connection).await;
 }
 
-async fn respond(current: Current, peer: IpAddr, incoming: hyper::Request<Incoming>) -> Response {
+async fn respond(
+    current: Current,
+    peer: IpAddr,
+    incoming: hyper::Request<Incoming>,
+    workers: &Handle,
+) -> Response {
     let Current { app, rate, .. } = current;
     let started = std::time::Instant::now();
     let _counting = app.metrics.begin();
     let limit = app.config.limits.answer_time;
-    let (request, response) = match read(&app, peer, incoming, limit).await {
-        Ok(request) => {
+    let (request, response) = match read(&app, peer, incoming, app.config.limits.header_time).await {
+        Ok(request) if app.is_at_hand(&request) => {
             let answered = answer(&app, rate.as_deref(), &request, limit).await;
+            (Arc::new(request), answered)
+        }
+        Ok(request) => {
+            let request = Arc::new(request);
+            let (same, of) = (request.clone(), app.clone());
+            let answered = on(workers, async move { answer(&of, rate.as_deref(), &same, limit).await }).await;
+            let failed = || Fault::new(StatusCode::INTERNAL_SERVER_ERROR, "the answer could not be made");
+            let answered = answered.unwrap_or_else(|| app.fault(&request, failed()));
             (request, answered)
         }
         Err((request, fault)) => {
             let response = app.fault(&request, fault);
-            (request, response)
+            (Arc::new(request), response)
         }
     };
     let (status, took) = (response.status().as_u16(), started.elapsed());
     app.metrics.answered(&request.path, status, took);
-    let length = response.headers().get(CONTENT_LENGTH).and_then(|n| n.to_str().ok()?.parse().ok());
+    let length = || response.headers().get(CONTENT_LENGTH).and_then(|n| n.to_str().ok()?.parse().ok());
     metrics::log(app.config.log, &request, status, length, took);
     response
 }
@@ -321,14 +344,20 @@ async fn read(
         headers: parts.headers,
         body: Bytes::new(),
     };
-    // The host of an HTTP/2 request, or of one to a proxy.
-    if let Some(host) = parts.uri.host()
-        && !request.headers.contains_key("host")
-        && let Ok(host) = hyper::header::HeaderValue::from_str(host)
-    {
-        request.headers.insert("host", host);
+    let hosts = request.headers.get_all(HOST).iter().count();
+    if hosts > 1 || (hosts == 0 && parts.version == Version::HTTP_11) {
+        return Err((request, Fault::bad("a request names one Host")));
     }
-    if request.is_get() {
+    // The host of an HTTP/2 request, or of one with a whole address: that one counts, whatever `Host` says.
+    if let Some(authority) = parts.uri.authority() {
+        let authority = authority.as_str().rsplit('@').next().unwrap_or_default();
+        match HeaderValue::from_str(authority) {
+            Ok(host) => drop(request.headers.insert(HOST, host)),
+            Err(_) => return Err((request, Fault::bad("the host of the address is not readable"))),
+        }
+    }
+    // Others are answered without a look at their body.
+    if request.method.as_str() != "PROPFIND" {
         return Ok(request);
     }
     match tokio::time::timeout(limit, Limited::new(body, MAX_BODY).collect()).await {
@@ -341,88 +370,5 @@ async fn read(
         }
         Ok(Err(_)) => Err((request, Fault::bad("the body is damaged"))),
         Err(_) => Err((request, Fault::new(StatusCode::REQUEST_TIMEOUT, "the body did not come"))),
-    }
-}
-
-/// A connection that ends when the client takes no bytes.
-struct Watched {
-    stream: TcpStream,
-    /// The bytes a client has to take in `time`.
-    least: u64,
-    time: Duration,
-    taken: u64,
-    until: Pin<Box<Sleep>>,
-    waiting: bool,
-}
-
-impl Watched {
-    fn new(stream: TcpStream, limits: &Limits) -> Self {
-        let time = limits.stall_time;
-        let least = time.as_secs().saturating_mul(1024);
-        Self { stream, least, time, taken: 0, until: Box::pin(tokio::time::sleep(time)), waiting: false }
-    }
-
-    /// Notes that bytes were taken, or that the client keeps us waiting.
-    fn watch(&mut self, cx: &mut Context<'_>, wrote: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        match wrote {
-            Poll::Ready(done) => {
-                if let Ok(count) = &done {
-                    self.taken = self.taken.saturating_add(u64::try_from(*count).unwrap_or(0));
-                }
-                if self.taken >= self.least {
-                    self.waiting = false;
-                }
-                Poll::Ready(done)
-            }
-            Poll::Pending => {
-                if !self.waiting {
-                    (self.waiting, self.taken) = (true, 0);
-                    let until = Instant::now() + self.time;
-                    self.until.as_mut().reset(until);
-                }
-                match self.until.as_mut().poll(cx) {
-                    Poll::Pending => Poll::Pending,
-                    Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
-                }
-            }
-        }
-    }
-}
-
-impl AsyncRead for Watched {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
-    }
-}
-
-impl AsyncWrite for Watched {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        let wrote = Pin::new(&mut self.stream).poll_write(cx, buf);
-        self.watch(cx, wrote)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let wrote = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
-        self.watch(cx, wrote)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        true
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }

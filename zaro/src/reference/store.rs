@@ -16,7 +16,7 @@ use crate::num::{u64_of, usize_of};
 use crate::store::list::{FolderNames, walk, with_facts};
 use crate::store::{
     ByteRange, Direct, Entry, GetOptions, KeyEntry, ListOptions, Object, ObjectMeta, ObjectStream, Origin,
-    Site, Store, StoreExt, md5_hex,
+    Site, Store, StoreExt, changed, md5_hex,
 };
 
 /// Sizes of whole objects requested concurrently.
@@ -111,8 +111,7 @@ impl ReferenceStore {
                 state
             }
         };
-        let span = remote.span.map(|s| format!("{}+{}", s.offset, s.length)).unwrap_or_default();
-        Ok(object.map(|state| format!("{} {span} {state}", remote.url)))
+        Ok(object.map(|state| format!("{}{state}", before_state(remote))))
     }
 
     /// An entry with what the map itself states of it.
@@ -126,8 +125,10 @@ impl ReferenceStore {
         let versioned = remote.versioned();
         let remote = versioned.as_ref().unwrap_or(remote);
         let target = self.targets.target(remote).await?;
+        let (options, expected) = of_target(remote, options);
         let ask = asked(remote, options)?;
         let mut got = target.store.get_opts(&target.key, ask).await?;
+        check_state(expected, got.as_ref().map(|object| &object.meta))?;
         if let Some(object) = got.as_mut().filter(|_| ask.pin.is_some()) {
             object.meta = ObjectMeta::Unknown;
         }
@@ -138,8 +139,10 @@ impl ReferenceStore {
         let versioned = remote.versioned();
         let remote = versioned.as_ref().unwrap_or(remote);
         let target = self.targets.target(remote).await?;
+        let (options, expected) = of_target(remote, options);
         let ask = asked(remote, options)?;
         let mut got = target.store.get_stream(&target.key, ask).await?.ok_or_else(unfound)?;
+        check_state(expected, Some(&got.meta))?;
         if ask.pin.is_some() {
             got.meta = ObjectMeta::Unknown;
         }
@@ -149,6 +152,33 @@ impl ReferenceStore {
             got.range = got.range.map(within).and_then(|range| Some(range.start?..range.end?));
         }
         Ok(got)
+    }
+}
+
+/// What stands before the state of the object in the state of a key: which bytes of which object it is.
+fn before_state(remote: &Remote) -> String {
+    let span = remote.span.map(|s| format!("{}+{}", s.offset, s.length)).unwrap_or_default();
+    format!("{} {span} ", remote.url)
+}
+
+/// The options without the state of the key, as `stat` gives it, which means nothing to the object's own store; and what
+/// it says of the object.
+fn of_target<'a>(remote: &Remote, options: GetOptions<'a>) -> (GetOptions<'a>, Option<&'a str>) {
+    let expected = match options.state {
+        Some(ObjectMeta::Remote(meta)) => {
+            meta.etag.as_deref().and_then(|text| text.strip_prefix(&before_state(remote)))
+        }
+        _ => None,
+    };
+    let state = options.state.filter(|_| expected.is_none());
+    (GetOptions { state, ..options }, expected)
+}
+
+/// Fails if the object is in another state than expected, as far as is known.
+fn check_state(expected: Option<&str>, meta: Option<&ObjectMeta>) -> Result<()> {
+    match (expected, meta.and_then(ObjectMeta::text)) {
+        (Some(expected), Some(found)) if expected != found => Err(changed()),
+        _ => Ok(()),
     }
 }
 
