@@ -372,3 +372,80 @@ async fn read(
         Err(_) => Err((request, Fault::new(StatusCode::REQUEST_TIMEOUT, "the body did not come"))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    /// A server of a folder with one Zarr; what it says to each of these requests, and then it stops.
+    async fn said(requests: &[&str], header_time: Duration) -> Vec<(String, Duration)> {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(".zgroup"), r#"{"zarr_format": 2}"#).unwrap();
+        let mut config = Config {
+            sources: vec![format!("x={}", folder.path().display())],
+            bind: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
+            ..Config::default()
+        };
+        config.limits.header_time = header_time;
+        let server = Server::bind(App::new(config).unwrap()).await.unwrap();
+        let address = server.addresses()[0];
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let running = tokio::spawn(server.run(async move { drop(stopped.await) }));
+        let each = requests.iter().map(|text| async move {
+            let began = std::time::Instant::now();
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream.write_all(text.as_bytes()).await.unwrap();
+            let mut answer = Vec::new();
+            let read = tokio::time::timeout(Duration::from_secs(20), stream.read_to_end(&mut answer)).await;
+            assert!(read.is_ok(), "{text:?}: the connection stays open");
+            (String::from_utf8_lossy(&answer).into_owned(), began.elapsed())
+        });
+        let out = futures::future::join_all(each).await;
+        stop.send(()).unwrap();
+        tokio::time::timeout(Duration::from_secs(20), running).await.unwrap().unwrap().unwrap();
+        out
+    }
+
+    #[tokio::test]
+    async fn a_request_names_one_host_and_that_counts() {
+        let cases = [
+            ("GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n", "200"),
+            ("GET /data/x/.zgroup HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", "200"),
+            ("GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n", "400"),
+            (
+                "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n",
+                "400",
+            ),
+            ("GET /healthz HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n", "421"),
+            (
+                "GET http://evil.example/healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n",
+                "421",
+            ),
+            ("GET http://127.0.0.1/healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n", "200"),
+        ];
+        let requests: Vec<&str> = cases.iter().map(|(text, _)| *text).collect();
+        for ((text, wanted), (answer, _)) in cases.iter().zip(said(&requests, Duration::from_secs(10)).await)
+        {
+            assert!(answer.starts_with(&format!("HTTP/1.1 {wanted} ")), "{text:?}: {answer}");
+        }
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_for_bytes_that_do_not_come() {
+        let requests = [
+            // Nothing, half a head, a body that is needed, bodies that are not.
+            "",
+            "GET /healthz HTT",
+            "PROPFIND /data/x/ HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\nab",
+            "POST /data/x HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\nab",
+        ];
+        let answers = said(&requests, Duration::from_secs(1)).await;
+        for (text, (answer, took)) in requests.iter().zip(&answers) {
+            assert!(*took < Duration::from_secs(10), "{text:?}: {took:?}");
+            assert!(!answer.contains(" 200 "), "{text:?}: {answer}");
+        }
+        assert!(answers[2].0.starts_with("HTTP/1.1 408 "), "{}", answers[2].0);
+        assert!(answers[3].0.starts_with("HTTP/1.1 405 "), "{}", answers[3].0);
+    }
+}

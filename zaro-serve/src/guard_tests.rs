@@ -149,8 +149,6 @@ async fn references_lead_to_no_forbidden_address() {
 #[tokio::test]
 async fn references_of_other_kinds_lead_nowhere_either() {
     let folder = tempfile::tempdir().unwrap();
-    let secret = folder.path().join("secret");
-    std::fs::write(&secret, "secret").unwrap();
     let (port, heard) = listener();
     let addresses = [
         format!("https://127.0.0.1:{port}/x"),

@@ -31,12 +31,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for Prompt<S> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let read = Pin::new(&mut self.stream).poll_read(cx, buf);
-        match (&read, &mut self.due) {
-            (Poll::Pending, Some(due)) if due.as_mut().poll(cx).is_ready() => {
-                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
-            }
-            (Poll::Ready(_), due) => *due = None,
-            _ => {}
+        if read.is_ready() {
+            self.due = None;
+        } else if let Some(due) = &mut self.due
+            && due.as_mut().poll(cx).is_ready()
+        {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
         read
     }

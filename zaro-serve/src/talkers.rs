@@ -5,7 +5,6 @@
 //! Nothing else may be done there, since all clients of a thread would wait for it: other answers are made by the
 //! workers of the server's own runtime.
 
-use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
