@@ -22,14 +22,16 @@ Examples:
   To everybody, from a bucket:
       zaro serve s3://bucket/data.zarr --anonymous --bind 0.0.0.0:8000
   An archive with all versions of its Zarrs (zarr-manifest/ beside zarr/), as folders at /zarrs/ and JSON at /api/:
-      zaro serve s3://dandiarchive --anonymous --redirect";
+      zaro serve s3://dandiarchive --anonymous --redirect
+  Whatever lies below an address, when a client names it (http://127.0.0.1:8000/open?uri=https://host/data/x.zarr):
+      zaro serve --open https://host/data";
 
 /// Serve Zarrs over HTTP: plain Zarr for every client, read-only
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Serve {
     /// What to serve: NAME=URI, a URI, or a folder of Zarrs; may be repeated
-    #[arg(value_name = "[NAME=]URI", required_unless_present = "sources_file")]
+    #[arg(value_name = "[NAME=]URI", required_unless_present_any = ["sources_file", "open"])]
     sources: Vec<String>,
     /// File with more of them, one per line; read again on SIGHUP, as are tokens and certificates
     #[arg(long = "sources", value_name = "FILE")]
@@ -61,6 +63,9 @@ pub(crate) struct Serve {
     /// File of tokens: a token and the names of sources it opens per line
     #[arg(long, value_name = "FILE")]
     tokens: Option<PathBuf>,
+    /// What clients may open with /open?uri=: addresses below this one, e.g. https://host/data; may be repeated
+    #[arg(long, value_name = "PREFIX")]
+    open: Vec<String>,
     /// Seconds for which the embargo tags of a bucket's objects are taken for unchanged
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     embargo_ttl: u64,
@@ -136,6 +141,7 @@ impl Serve {
         config.proxies.clone_from(&self.trust_proxy);
         config.hidden.clone_from(&self.hide);
         config.tokens.clone_from(&self.tokens);
+        config.open.clone_from(&self.open);
         config.metrics = self.metrics;
         config.tls = self.tls_cert.clone().zip(self.tls_key.clone());
         config.limits.rate = self.rate;

@@ -13,8 +13,10 @@ use crate::answer::{Cors, Fault, Response, empty, full};
 use crate::archive::{self, Archive};
 use crate::config::Config;
 use crate::metrics::Metrics;
+use crate::open::{self, Prefixes};
 use crate::path::{RequestPath, encode};
 use crate::pixels::{self, Pixels};
+use crate::raw::Got;
 use crate::request::Request;
 use crate::sources::{Source, Sources};
 use crate::views::View;
@@ -36,6 +38,8 @@ pub struct App {
     tokens: Tokens,
     pub(crate) pixels: Pixels,
     cors: Cors,
+    /// What clients may open.
+    pub(crate) prefixes: Prefixes,
     /// When it was made: the date of what has none.
     since: SystemTime,
 }
@@ -52,10 +56,13 @@ impl App {
     /// Checks the configuration; nothing is opened yet.
     pub fn new(mut config: Config) -> zaro::Result<Self> {
         config.check()?;
-        if !config.is_local() {
+        let prefixes = Prefixes::parse(&config.open)?;
+        // Who names addresses, or documents that name them, must not reach into the network of the server.
+        if !config.is_local() || !config.open.is_empty() {
             config.options.store.context = config.guarded();
         }
-        let sources = Sources::new(&config.sources, config.options.clone())?.with_embargo(config.embargo);
+        let sources = Sources::new(&config.sources, config.options.clone())?;
+        let sources = sources.with_embargo(config.embargo, &config.open);
         if config.bare && sources.only().is_none() {
             return Err(zaro::Error::usage("only one Zarr can be served at /, not a folder of them"));
         }
@@ -63,7 +70,7 @@ impl App {
         let cors = config.cors();
         let pixels = Pixels::new(&config);
         let since = SystemTime::now();
-        Ok(Self { config, sources, tokens, cors, pixels, metrics: Arc::default(), since })
+        Ok(Self { config, sources, tokens, cors, prefixes, pixels, metrics: Arc::default(), since })
     }
 
     /// The same counters as another, which this one takes the place of.
@@ -152,6 +159,7 @@ impl App {
             [zarrs, ..] if zarrs.eq_ignore_ascii_case("zarrs") => {
                 archive::answer_tree(self, request, path).await
             }
+            ["open"] if !self.config.open.is_empty() => open::answer(self, request).await,
             ["api", ..] => archive::answer_api(self, request, path).await,
             [route, ..] if pixels::ROUTES.contains(route) => pixels::answer(self, request, path).await,
             _ => Err(Fault::not_found()),
@@ -237,6 +245,19 @@ impl App {
         source.ok_or_else(Fault::not_found)
     }
 
+    /// Whether the answer is a file of this machine away: no other work may be done by the threads that talk to clients.
+    pub(crate) fn is_at_hand(&self, request: &Request) -> bool {
+        let mut parts = request.path.split('/').skip(1);
+        let name = match self.config.bare {
+            true => self.sources.only(),
+            false => parts.next().filter(|part| *part == "data").and_then(|_| parts.next()),
+        };
+        let source = || self.sources.at_hand(name?);
+        request.is_get()
+            && !request.path.ends_with('/')
+            && source().is_some_and(|source| source.files.is_some())
+    }
+
     /// The names of the sources.
     async fn index(&self, request: &Request, path: &RequestPath) -> Result<Response, Fault> {
         match path.slash {
@@ -263,11 +284,15 @@ impl App {
             return listing::folder(&target.source, &target.key, request).await;
         }
         if !target.key.is_empty() {
-            if let Some(response) = raw::get(&target.source, &target.key, request).await? {
-                return Ok(response);
-            }
-            if !is_folder(target.source.store(), &target.key).await? {
-                return Err(Fault::not_found());
+            match raw::get(&target.source, &target.key, request).await? {
+                Got::Object(response) => return Ok(response),
+                Got::Folder => {}
+                Got::Nothing if target.source.files.is_some() => return Err(Fault::not_found()),
+                Got::Nothing => {
+                    if !is_folder(target.source.store(), &target.key).await? {
+                        return Err(Fault::not_found());
+                    }
+                }
             }
         }
         Ok(redirect(&format!("{}/", request.path)))
@@ -295,7 +320,12 @@ async fn is_folder(store: &SharedStore, key: &str) -> Result<bool, Fault> {
 
 /// 301 to a path of this server.
 pub(crate) fn redirect(path: &str) -> Response {
-    let mut response = empty(StatusCode::MOVED_PERMANENTLY);
+    redirect_with(StatusCode::MOVED_PERMANENTLY, path)
+}
+
+/// The same with another status.
+pub(crate) fn redirect_with(status: StatusCode, path: &str) -> Response {
+    let mut response = empty(status);
     // The path came from a request, so it is fit for a header; else it is encoded once more.
     let to = HeaderValue::from_str(path).or_else(|_| HeaderValue::from_str(&encode(path).to_string()));
     if let Ok(to) = to {

@@ -160,7 +160,7 @@ impl Config {
         let options = &self.options;
         let named =
             [&options.store.endpoint, &options.references.root, &options.references.target, &options.objects];
-        let addresses = self.sources.iter().chain(named.into_iter().flatten());
+        let addresses = self.sources.iter().chain(&self.open).chain(named.into_iter().flatten());
         let mut hosts = self.allowed_hosts.clone();
         hosts.extend(addresses.filter_map(|uri| host_of(uri)).map(str::to_owned));
         let memory = options.store.context.memory();
@@ -191,6 +191,29 @@ impl Config {
                 host_name(rest.split('/').next().unwrap_or(rest)).eq_ignore_ascii_case(name)
             });
         is_address || is_base || self.hosts.iter().any(|one| one.eq_ignore_ascii_case(name))
+    }
+
+    /// The address of this server for a client that asked this `Host`, without a closing slash: the one it was told, or
+    /// that host if it is one of the server's own. A stranger's name in an answer could be kept by a cache and sent to
+    /// others; then addresses are given without a host.
+    pub(crate) fn base_for(&self, host: &str) -> String {
+        if let Some(url) = &self.base_url {
+            return url.trim_end_matches('/').to_owned();
+        }
+        let name = host_name(host);
+        let own = match name.parse::<IpAddr>() {
+            Ok(ip) => ip.is_loopback() || self.bind.iter().any(|address| address.ip() == ip),
+            Err(_) => {
+                name.eq_ignore_ascii_case("localhost")
+                    || self.hosts.iter().any(|one| one.eq_ignore_ascii_case(name))
+            }
+        };
+        let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b':' | b'[' | b']');
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        match own && host.bytes().all(plain) {
+            true => format!("{scheme}://{host}"),
+            false => String::new(),
+        }
     }
 
     /// Checks what cannot be checked piece by piece.
@@ -261,5 +284,29 @@ mod tests {
         config.hosts.clear();
         config.bind = vec![SocketAddr::from(([0, 0, 0, 0], 80))];
         assert!(config.is_host("anything.example") && config.cors() == Cors::Any);
+    }
+
+    #[test]
+    fn answers_name_no_host_but_the_servers_own() {
+        let mut config = Config { bind: vec![SocketAddr::from(([192, 0, 2, 7], 80))], ..Config::default() };
+        config.hosts = vec!["data.example".to_owned()];
+        for (host, wanted) in [
+            ("data.example:8000", "http://data.example:8000"),
+            ("Data.Example", "http://Data.Example"),
+            ("192.0.2.7", "http://192.0.2.7"),
+            ("127.0.0.1:8000", "http://127.0.0.1:8000"),
+            ("[::1]:8000", "http://[::1]:8000"),
+            ("localhost:1", "http://localhost:1"),
+            ("192.0.2.8", ""),
+            ("evil.example", ""),
+            ("data.example.evil", ""),
+            ("localhost:1/\"><script>", ""),
+            ("localhost:a@evil", ""),
+            ("", ""),
+        ] {
+            assert_eq!(config.base_for(host), wanted, "{host}");
+        }
+        config.base_url = Some("https://zarr.example/x/".to_owned());
+        assert_eq!(config.base_for("evil.example"), "https://zarr.example/x");
     }
 }

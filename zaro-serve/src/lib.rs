@@ -5,8 +5,9 @@
 //! * [`Server`] listens, and passes requests on to an [`App`].
 //!
 //! ```text
-//!   accept    sockets, time limits, shutdown           tls, limits, metrics    what it needs
+//!   accept    sockets, time limits, shutdown           tls, limits, metrics, talkers, streams    what it needs
 //!   app       one function from a request to an answer: names and routes
+//!   open      /open?uri=: addresses that clients name, within what the operator allows
 //!   archive   /zarrs/ and /api/: an archive of versions
 //!   dav       PROPFIND                                 listing          folders as pages and JSON
 //!   raw       /data/: the keys of a store, byte for byte
@@ -24,15 +25,20 @@ mod archive;
 mod config;
 mod dav;
 mod embargo;
+#[cfg(test)]
+mod guard_tests;
 mod limits;
 mod listing;
 mod metrics;
+mod open;
 mod overlay;
 mod path;
 mod pixels;
 mod raw;
 mod request;
 mod sources;
+mod streams;
+mod talkers;
 mod tls;
 mod views;
 mod visible;

@@ -207,14 +207,7 @@ async fn ask<'a>(app: &'a App, request: &'a Request, name: &str, node: &[&str]) 
 
 /// The address of the server: the one it was given, or the one it was asked by, if that is nothing but a name.
 fn base(app: &App, request: &Request) -> String {
-    if let Some(url) = &app.config.base_url {
-        return url.trim_end_matches('/').to_owned();
-    }
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':' | '[' | ']');
-    match request.header("host").filter(|host| !host.is_empty() && host.chars().all(is_plain)) {
-        Some(host) => format!("http://{host}"),
-        None => String::new(),
-    }
+    app.config.base_for(request.header("host").unwrap_or(""))
 }
 
 /// Runs work that takes a while on a thread of its own, so that nobody waits for it but those who asked.

@@ -215,11 +215,7 @@ fn of_field(name: &str, message: &str) -> Fault {
 
 /// The address of this server for this client.
 fn base_of(app: &App, request: &Request) -> String {
-    match (&app.config.base_url, request.header("host")) {
-        (Some(base), _) => base.trim_end_matches('/').to_owned(),
-        (None, Some(host)) => format!("http://{host}"),
-        (None, None) => String::new(),
-    }
+    app.config.base_for(request.header("host").unwrap_or(""))
 }
 
 /// The query of a request, with its question mark, encoded again.
