@@ -187,6 +187,11 @@ impl App {
         Ok((!hidden || opens).then_some(hidden))
     }
 
+    /// Whether the client may give an address this name.
+    pub(crate) fn may_open(&self, request: &Request, name: &str) -> Result<bool, Fault> {
+        Ok(self.tokens.access(request)?.opens(name) || !self.is_listed_hidden(name))
+    }
+
     /// Whether a source is on the list of those that only clients with a token may see.
     fn is_listed_hidden(&self, base: &str) -> bool {
         self.config.hidden.iter().any(|hidden| hidden == "*" || hidden == base)

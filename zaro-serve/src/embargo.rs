@@ -243,7 +243,9 @@ pub(crate) struct Candidate {
 
 /// The objects and manifests of the Zarr at an address `…/zarr/ID` of a bucket; nothing for other addresses.
 pub(crate) fn places_of(uri: &str, options: &StoreOptions) -> Result<Vec<TaggedPlace>> {
-    if !zaro::open::is_bucket(uri) {
+    // Most addresses are no such, and a bucket is not opened for them.
+    let mut parts = uri.trim_end_matches('/').rsplit('/');
+    if parts.nth(1) != Some("zarr") || !zaro::open::is_bucket(uri) {
         return Ok(Vec::new());
     }
     let (bucket, path) = zaro::open::open_bucket(uri, options)?;

@@ -150,8 +150,8 @@ pub(crate) async fn answer(app: &App, request: &Request) -> std::result::Result<
     };
     let uri = app.prefixes.permitted(text)?;
     let name = name_for(&uri);
-    // Who may not see it may not have it opened.
-    if !app.may_see(request, &name)? {
+    // Who may not see it may not have it opened. Whether its tags hide it is known when it has an address.
+    if !app.may_open(request, &name)? {
         return Err(Fault::not_found());
     }
     app.sources.visit(&name, &uri)?;

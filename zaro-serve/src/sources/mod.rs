@@ -136,18 +136,21 @@ impl Sources {
     /// Whether the tags of a bucket hide the source of this name, without version.
     pub(crate) async fn is_embargoed(&self, base: &str) -> Result<bool> {
         let Some(embargo) = &self.embargo else { return Ok(false) };
-        if let Some(known) = embargo.known(base) {
+        let uri = self.address(base).or_else(|| self.visiting.address(base));
+        // By its address, where it has one: before somebody opened that, the name was nobody's.
+        let name = uri.as_deref().unwrap_or(base);
+        if let Some(known) = embargo.known(name) {
             return Ok(known);
         }
-        let places = match self.address(base).or_else(|| self.visiting.address(base)) {
-            Some(uri) => places_of(&uri, &self.options.store)?,
+        let places = match &uri {
+            Some(uri) => places_of(uri, &self.options.store)?,
             None if zaro::manifest::check_zarr_id(base).is_err() => return Ok(false),
             None => match self.archive().await? {
                 Some(archive) => archive.tagged_places(base),
                 None => return Ok(false),
             },
         };
-        if places.is_empty() { Ok(false) } else { embargo.look(base, &places).await }
+        if places.is_empty() { Ok(false) } else { embargo.look(name, &places).await }
     }
 
     /// The name of a source that nobody has, in place of one that a client may not see: whoever asks for that one gets the
