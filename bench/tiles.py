@@ -112,7 +112,8 @@ def large_image_app():
     from starlette.responses import PlainTextResponse, Response
     from starlette.routing import Route
 
-    store = os.environ["TILES_STORE"]
+    # It opens a folder by a document in it.
+    store = os.path.join(os.environ["TILES_STORE"], ".zattrs")
     sources = {"PNG": large_image_source_zarr.open(store, encoding="PNG"), "JPEG": large_image_source_zarr.open(store, encoding="JPEG")}
 
     async def tile(request):

@@ -119,9 +119,6 @@ def expected(data, wanted):
     """Status and bytes of one range of `data`, by RFC 9110."""
     first, last = re.fullmatch(r"bytes=(\d*)-(\d*)", wanted).groups()
     size = len(data)
-    if not size:
-        # As nginx has it; the standard allows both.
-        return 200, b""
     if not first:
         return (206, data[max(size - int(last), 0) :]) if int(last) else (416, None)
     if int(first) >= size:
@@ -206,6 +203,9 @@ def good_client(number, port, files, pictures, until, seed, out):
             wanted = 200, b"" if method == "HEAD" else data
         if kind == "whole" and status == 200 and "ETag" in answer.headers:
             tags[source, key] = answer.headers["ETag"]
+        if kind == "range" and data == b"" and status in (200, 416) and not body:
+            # The standard leaves it open for what is empty.
+            continue
         if status != wanted[0] or (wanted[1] is not None and body != wanted[1]):
             faults.append(f"{said}: {status} with {len(body)} bytes, wanted {wanted[0]} with {len(wanted[1] or b'')}; {body[:80] if status >= 400 else ''}")
         if len(faults) > 50:
