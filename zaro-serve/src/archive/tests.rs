@@ -102,11 +102,8 @@ async fn folders_are_listed_at_every_level() {
     let page = bytes(made.get(&format!("{version}/")).await).await;
     assert!(String::from_utf8_lossy(&page).contains("<a href=\"x/\">x/</a>"));
     // A listing can be continued after each of its entries.
-    let tree = made.app.sources.archive().await.unwrap().unwrap().tree(
-        crate::answer::Caching::Live,
-        false,
-        Vec::new(),
-    );
+    let tree =
+        made.app.sources.archive().await.unwrap().unwrap().tree(crate::answer::Caching::Live, false, None);
     use futures::TryStreamExt as _;
     use zaro::store::{Entry, ListOptions};
     let folder = format!("128/4a1/{TWO}");
