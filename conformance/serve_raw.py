@@ -70,7 +70,7 @@ def free_port():
 class Nginx:
     """nginx over one folder."""
 
-    def __init__(self, root, work):
+    def __init__(self, root, work, more=""):
         self.port = free_port()
         conf = work / "nginx.conf"
         conf.write_text(
@@ -79,7 +79,7 @@ class Nginx:
             "events { worker_connections 1024; }\n"
             f"http {{ access_log off; default_type application/octet-stream; if_modified_since before;\n"
             f"client_body_temp_path {work}; proxy_temp_path {work}; fastcgi_temp_path {work}; uwsgi_temp_path {work}; scgi_temp_path {work};\n"
-            f"keepalive_requests 1000000; server {{ listen 127.0.0.1:{self.port}; root {root}; etag on; }} }}\n"
+            f"keepalive_requests 1000000; server {{ listen 127.0.0.1:{self.port}; root {root}; etag on; {more} }} }}\n"
         )
         binary = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin") or str(
             common.REPO / "target/servers/nginx/root/usr/sbin/nginx"
