@@ -391,7 +391,9 @@ mod tests {
         let server = Server::bind(App::new(config).unwrap()).await.unwrap();
         let address = server.addresses()[0];
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let running = tokio::spawn(server.run(async move { drop(stopped.await) }));
+        let running = tokio::spawn(server.run(async move {
+            let _ = stopped.await;
+        }));
         let each = requests.iter().map(|text| async move {
             let began = std::time::Instant::now();
             let mut stream = TcpStream::connect(address).await.unwrap();
