@@ -481,6 +481,17 @@ mod tests {
         assert_eq!(find(&daily, "2000-07-01:2000-08"), Some(Index::Span(1, 3)));
         assert_eq!(find(&daily, "2000-07-01T00:00:2000-07-02T12:00"), Some(Index::Span(1, 2)));
         assert_eq!(find(&daily, "2000-07-02:2000"), Some(Index::Span(2, 2)));
+        // A step after a time is neither minutes nor seconds.
+        let stepped = Some(Index::Slice(Some(0), Some(3), 2));
+        for text in [
+            "2000-06-30:2000-07-02:2",
+            "2000-06-30T00:2000-07-02T00:2",
+            "2000-06-30T00:00:2000-07-02T00:00:2",
+            "2000-06-30T00:00:00:2000-07-02T00:00:00:2",
+            "\"2000-06-30T00:00\":\"2000-07-02T00:00\":2",
+        ] {
+            assert_eq!(find(&daily, text), stepped, "{text}");
+        }
         assert_eq!(find(&daily, "2000-08:2000-07"), Some(Index::Span(1, 3)));
         assert_eq!(find(&daily, "2001"), None);
         assert_eq!(by(&daily, "2000-07", MatchMethod::Nearest, None), Some(Index::Span(1, 2)));
