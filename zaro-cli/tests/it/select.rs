@@ -72,6 +72,30 @@ fn what_is_not_there_is_said() {
 }
 
 #[test]
+fn times_that_cannot_be_decoded_are_not_looked_up_by_date() {
+    for (units, calendar, why) in [
+        ("months since 1970-01-01", "standard", "fixed length"),
+        ("days since 1970-01-01", "mayan", "unknown calendar"),
+        ("days since the flood", "standard", "is not a date"),
+    ] {
+        let s = field();
+        let attributes = format!(
+            r#","dimension_names":["time"],"attributes":{{"units":"{units}","calendar":"{calendar}"}}"#
+        );
+        s.array("time", &[4], "int64", "0", &attributes, &i64s(&[0, 1, 2, 3]));
+        for more in [
+            &["--sel", "time=1980", "--method", "nearest"][..],
+            &["--points", "time=1980,lat=0", "--method", "nearest"],
+        ] {
+            s.zaro(&[&["read", "@", "t"], more].concat()).fails(2, why);
+        }
+        assert_eq!(read(&s, &["--sel", "time=1,lat=0"]), "8.0,9.0\n");
+        let info = s.zaro(&["info", "@"]).text();
+        assert!(info.contains(units), "{info}");
+    }
+}
+
+#[test]
 fn a_point_is_one_value() {
     let s = field();
     let points = ["--isel", "time=0:2", "--points", "lat=0,lon=100.7", "--points", "lon=100.3,lat=0"];

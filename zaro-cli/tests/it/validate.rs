@@ -87,3 +87,23 @@ fn stale_consolidated_metadata_of_both_versions() {
     let text = String::from_utf8(s.zaro(&["validate", "@"]).out).unwrap();
     assert!(text.contains("/a fill_value: the consolidated metadata differ from .zarray"), "{text}");
 }
+
+#[test]
+fn codec_settings_that_are_only_tolerated_are_warnings() {
+    let s = Store::new();
+    s.array("", &[2], "uint16", "0", "", &[0; 4]);
+    let document = std::fs::read_to_string(s.file("zarr.json")).unwrap();
+    let bytes = r#"{"name":"bytes","configuration":{"endian":"little"}}"#;
+    assert!(document.contains(bytes), "{document}");
+    for codecs in [
+        r#"{"name":"bytes"}"#.to_owned(),
+        format!(r#"{bytes},{{"name":"zstd"}}"#),
+        format!(r#"{bytes},{{"name":"zstd","configuration":{{"level":99}}}}"#),
+    ] {
+        s.put("zarr.json", document.replace(bytes, &codecs));
+        let run = s.zaro(&["validate", "@"]);
+        let text = String::from_utf8_lossy(&run.out).into_owned();
+        assert!(run.code == 0 && text.contains("[codec/settings]"), "{codecs}: {text}");
+        assert_eq!(s.zaro(&["validate", "@", "--strict"]).code, 1, "{codecs}");
+    }
+}

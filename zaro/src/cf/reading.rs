@@ -1,6 +1,6 @@
 //! Reads a part of an array as stored, or decoded by the CF conventions.
 
-use super::{Cf, Lost, Related};
+use super::{Cf, Lost, Related, undecoded_times};
 use crate::array::windows::{ArrayView, Cutting};
 use crate::array::{Array, Order, ReadOptions, Slab, invalid_utf32};
 use crate::boxed;
@@ -18,13 +18,15 @@ pub struct Reading {
     /// The characters per text, and the selection including their dimension.
     letters: Option<(usize, ArrayView)>,
     cf: Option<Cf>,
+    /// Why declared times stay numbers.
+    undecoded: Option<String>,
 }
 
 impl Reading {
     /// Elements as stored.
     #[must_use]
     pub fn stored(array: &Array, view: ArrayView) -> Self {
-        Self { array: array.clone(), view, letters: None, cf: None }
+        Self { array: array.clone(), view, letters: None, cf: None, undecoded: None }
     }
 
     /// Elements decoded by the attributes of the array and of the arrays [beside it](super::related). Calls `warn` for
@@ -37,7 +39,8 @@ impl Reading {
             Some((folded, letters)) => (folded, Some((letters, view))),
             None => (view, None),
         };
-        Self { array: array.clone(), view, letters, cf }
+        let undecoded = undecoded_times(array.meta(), related);
+        Self { array: array.clone(), view, letters, cf, undecoded }
     }
 
     /// The selection.
@@ -95,6 +98,11 @@ impl Reading {
     /// The CF decoding, if there is any.
     pub(crate) fn cf(&self) -> Option<&Cf> {
         self.cf.as_ref()
+    }
+
+    /// Why the elements stay numbers though their units declare times.
+    pub(crate) fn undecoded(&self) -> Option<&str> {
+        self.undecoded.as_deref()
     }
 
     /// Reads and decodes a window, or any other part of the view. Counts in `lost` what cannot be decoded.

@@ -130,6 +130,11 @@ impl Interval {
         if unsigned.split(['-', '/']).next().is_none_or(|year| year.len() < 4) {
             return None;
         }
+        // One digit after a time is the step of a slice: `T05:00:T09:00:2` does not end at 09:00:02.
+        let is_short = |part: &str| part.split_once('.').map_or(part, |(whole, _)| whole).len() < 2;
+        if clock.trim().split(':').skip(1).any(is_short) {
+            return None;
+        }
         let (year, month, day) = date_parts(date)?;
         let first = calendar.day_of(year, month, day)? * DAY + time_of_day(clock.trim())?;
         let days = |year, month| calendar.day_of(year, month, 1);
@@ -329,7 +334,17 @@ mod tests {
         is("2000-07-01 12:30", "standard", "2000-07-01T12:30:00 2000-07-01T12:31:00");
         is("2000-07-01T12:30:01.5Z", "standard", "2000-07-01T12:30:01.5 2000-07-01T12:30:01.501");
         is("-0001", "standard", "-0001-01-01T00:00:00 0001-01-01T00:00:00");
-        for bad in ["30", "2000-13", "2000-02-30", "x", "", "2000-07-01T25", "200007"] {
+        for bad in [
+            "30",
+            "2000-13",
+            "2000-02-30",
+            "x",
+            "",
+            "2000-07-01T25",
+            "200007",
+            "2000-07-01T12:3",
+            "2000-07-01T12:30:1",
+        ] {
             assert_eq!(of(bad, "standard"), None, "{bad}");
         }
         assert_eq!(span("36h"), Some((36 * 3600 * SECOND, 3600 * SECOND)));

@@ -59,6 +59,8 @@ pub struct CoordinateAxis {
     pub(super) kind: CoordinateKind,
     pub(super) values: AxisValues,
     pub(super) direction: Direction,
+    /// Why these are numbers though their units declare times.
+    pub(super) undecoded: Option<String>,
 }
 
 impl CoordinateAxis {
@@ -271,6 +273,7 @@ pub(super) struct AxisBuilder<'a> {
     data_type: DataType,
     kind: CoordinateKind,
     values: AxisValues,
+    undecoded: Option<String>,
 }
 
 impl<'a> AxisBuilder<'a> {
@@ -295,7 +298,7 @@ impl<'a> AxisBuilder<'a> {
             CoordinateKind::Texts => AxisValues::Texts(Vec::new()),
             _ => AxisValues::Wholes(Vec::new()),
         };
-        Self { cf, data_type, kind, values }
+        Self { cf, data_type, kind, values, undecoded: reading.undecoded().map(str::to_owned) }
     }
 
     /// Adds elements as stored.
@@ -331,7 +334,7 @@ impl<'a> AxisBuilder<'a> {
     }
 
     pub(super) fn finish(self, name: &str) -> CoordinateAxis {
-        let Self { mut kind, mut values, .. } = self;
+        let Self { mut kind, mut values, undecoded, .. } = self;
         if let (CoordinateKind::Integers, AxisValues::Wholes(v)) = (kind, &values)
             && v.iter().all(|n| n.unsigned_abs() <= EXACT)
         {
@@ -344,7 +347,7 @@ impl<'a> AxisBuilder<'a> {
             AxisValues::Wholes(v) => direction(v),
             AxisValues::Texts(v) => direction(v),
         };
-        CoordinateAxis { name: name.to_owned(), kind, values, direction }
+        CoordinateAxis { name: name.to_owned(), kind, values, direction, undecoded }
     }
 }
 

@@ -9,7 +9,7 @@ use super::axis::{AxisBuilder, CoordinateAxis, decoded};
 use super::part::coordinate_names;
 use crate::array::windows::ArrayView;
 use crate::array::{Index, ReadOptions, Slab};
-use crate::cf::Lost;
+use crate::cf::{Lost, Related, undecoded_times};
 use crate::error::Result;
 use crate::format::model;
 use crate::group::{Node, Zarr};
@@ -43,7 +43,7 @@ pub struct Variable {
     pub is_coordinate: bool,
     /// `standard_name`, or `long_name`; both, if they differ.
     pub names: Vec<String>,
-    /// `units`, unless they are time units, since times are shown as dates.
+    /// `units`, unless they are time units that can be decoded, since such times are shown as dates.
     pub units: Option<String>,
     /// The calendar of dates, if declared.
     pub calendar: Option<String>,
@@ -195,7 +195,8 @@ fn variable(path: &str, meta: &ArrayMeta, is_coordinate: bool) -> Variable {
         path: path.to_owned(),
         is_coordinate,
         names,
-        units: units.filter(|_| !is_time || !is_coordinate),
+        units: units
+            .filter(|_| !is_time || !is_coordinate || undecoded_times(meta, &Related::default()).is_some()),
         calendar: text("calendar").filter(|_| is_time),
         range: None,
     }
