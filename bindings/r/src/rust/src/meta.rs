@@ -27,7 +27,28 @@ pub(crate) fn open(call: &Call, args: &Value) -> Result<Value, Stop> {
         ("consolidated", zarr.is_consolidated().into()),
         ("referenced", zarr.is_referenced().into()),
         ("format", format),
+        ("snapshot", call.run(|task| wait(task, snapshot(args.get("store"))))?.into()),
     ]))
+}
+
+/// The snapshot that a branch of an Icechunk repository names now; `None` for anything else.
+async fn snapshot(store: &Value) -> Result<Option<String>> {
+    let options = store.get("options");
+    let fixed = ["tag", "snapshot", "at_time", "root"].iter().any(|name| options.text(name).is_some());
+    let uri = store.word("uri")?;
+    let place = uri.strip_prefix("icechunk+").unwrap_or(uri);
+    if fixed || place.contains("+") {
+        return Ok(None);
+    }
+    let plain = handles::store_options(options)?;
+    // Whatever cannot be looked at is not a repository that could be pinned.
+    let Ok(raw) = zaro::open::open_store_for_writing(place, &plain).await else { return Ok(None) };
+    if !matches!(zaro::reference::icechunk::is_repository(&raw).await, Ok(true)) {
+        return Ok(None);
+    }
+    let name = options.text("branch").or(options.text("at")).unwrap_or("main");
+    let found = zaro::reference::icechunk::versions(raw).await?;
+    Ok(found.branches.into_iter().find(|b| b.name == name).map(|b| b.snapshot.to_string()))
 }
 
 /// The metadata of a node as R has them.
@@ -89,7 +110,11 @@ pub(crate) fn node(call: &Call, args: &Value) -> Result<Value, Stop> {
     let (node, below) = call.run(|task| {
         wait(task, async {
             let node = handle.zarr.node(&path).await?;
-            let below = match below && node.meta.kind() == "group" {
+            // Many requests would be needed otherwise.
+            let cheap = handle.zarr.is_consolidated()
+                || handle.zarr.is_referenced()
+                || !handle.zarr.store().is_remote();
+            let below = match below && cheap && node.meta.kind() == "group" {
                 true => handle.zarr.walk(&path).await?,
                 false => Vec::new(),
             };

@@ -106,7 +106,11 @@ pub(crate) fn read(call: &Call, args: &Value) -> Result<Value, Stop> {
     let n = count(&part.shape)?;
     let t = part.reading.data_type();
     let decoded = part.reading.is_decoded() || t != part.array.meta().data_type;
-    let dims = dims(&part.shape, &part.names, asked.order, &[])?;
+    let dims = match args.flag("flat") && part.shape.len() == 1 {
+        // What is left of an array along one dimension is a plain vector, as in R.
+        true => Value::Null,
+        false => dims(&part.shape, &part.names, asked.order, &[])?,
+    };
     if let (Some(calendar), false) = (part.reading.calendar(), asked.raw_time) {
         return times(call, &part, &asked, n, calendar, dims);
     }
