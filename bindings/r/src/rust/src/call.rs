@@ -73,7 +73,9 @@ impl Call {
             }));
         });
         let log = args.function("log");
-        if log.is_some() && let Ok(mut list) = REQUESTS.try_lock() {
+        if log.is_some()
+            && let Ok(mut list) = REQUESTS.try_lock()
+        {
             list.clear();
         }
         Self { progress: args.function("progress"), log, warnings: RefCell::default() }
@@ -202,7 +204,9 @@ fn hint(hint: &Hint) -> String {
         None => option.to_owned(),
     });
     match (hint.operation, option) {
-        (Some(operation), Some(option)) => format!("zaro_{}({option}) {}", operation.replace(' ', "_"), hint.does),
+        (Some(operation), Some(option)) => {
+            format!("zaro_{}({option}) {}", operation.replace(' ', "_"), hint.does)
+        }
         (Some(operation), None) => format!("zaro_{}() {}", operation.replace(' ', "_"), hint.does),
         (None, Some(option)) => format!("{option} {}", hint.does),
         (None, None) => hint.does.to_owned(),

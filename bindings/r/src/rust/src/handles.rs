@@ -93,7 +93,8 @@ pub(crate) fn store_options(options: &Value) -> Result<StoreOptions> {
             ("options", Value::Text(v)) => v.iter().flatten().try_for_each(|o| store.add_override(o))?,
             (name, _) if OF_SOURCES.contains(&name) => {}
             (name, value) => {
-                let text = text_of(value).ok_or_else(|| Error::usage(format!("'{name}' must be one value")))?;
+                let text =
+                    text_of(value).ok_or_else(|| Error::usage(format!("'{name}' must be one value")))?;
                 store.set(name, &text)?;
             }
         }
@@ -104,8 +105,20 @@ pub(crate) fn store_options(options: &Value) -> Result<StoreOptions> {
 
 /// Options that are not about reaching a store.
 const OF_SOURCES: [&str; 14] = [
-    "root", "target", "template", "allow_local", "branch", "tag", "snapshot", "objects", "strict", "zarr_format",
-    "consolidated", "at", "at_time", "zarr",
+    "root",
+    "target",
+    "template",
+    "allow_local",
+    "branch",
+    "tag",
+    "snapshot",
+    "objects",
+    "strict",
+    "zarr_format",
+    "consolidated",
+    "at",
+    "at_time",
+    "zarr",
 ];
 
 /// All options of opening.
@@ -190,7 +203,9 @@ impl Handle {
             return Ok(array.clone());
         }
         let array = match wait(task, self.zarr.array(path)) {
-            Err(e) if e.is_not_found() || e.kind() == zaro::ErrorKind::Usage => return Err(self.which(task, path, e)),
+            Err(e) if e.is_not_found() || e.kind() == zaro::ErrorKind::Usage => {
+                return Err(self.which(task, path, e));
+            }
             other => other?,
         };
         locked(&self.arrays).insert(path.to_owned(), array.clone());

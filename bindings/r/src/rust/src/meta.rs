@@ -170,7 +170,10 @@ pub(crate) fn nodes(call: &Call, args: &Value) -> Result<Value, Stop> {
             "dims",
             text(&|n| {
                 array(n).map(|a| {
-                    zaro::format::shape_text(&a.shape, a.dimension_names.as_deref().unwrap_or(&vec![None; a.shape.len()]))
+                    zaro::format::shape_text(
+                        &a.shape,
+                        a.dimension_names.as_deref().unwrap_or(&vec![None; a.shape.len()]),
+                    )
                 })
             }),
         ),
@@ -256,7 +259,11 @@ pub(crate) fn select(call: &Call, args: &Value) -> Result<Value, Stop> {
         "nearest" => MatchMethod::Nearest,
         "pad" | "ffill" => MatchMethod::Pad,
         "backfill" | "bfill" => MatchMethod::Backfill,
-        other => return Err(Error::usage(format!("unknown method {other:?}: exact, nearest, pad or backfill")).into()),
+        other => {
+            return Err(
+                Error::usage(format!("unknown method {other:?}: exact, nearest, pad or backfill")).into()
+            );
+        }
     };
     let lookup = Lookup { method, tolerance: args.text("tolerance").map(str::to_owned) };
     let labels = LabelValues::parse(&args.texts("labels"), lookup)?;
@@ -284,12 +291,12 @@ fn positions(index: &Index, extent: u64) -> Result<(&'static str, Value)> {
         Index::All => ("all", Value::Null),
         Index::At(i) => ("at", place(*i).into()),
         Index::Span(start, count) => ("span", Value::from([*start, *count].as_slice())),
-        Index::List(list) => {
-            ("list", Value::Real(list.iter().map(|i| real(place(*i))).collect()))
-        }
+        Index::List(list) => ("list", Value::Real(list.iter().map(|i| real(place(*i))).collect())),
         Index::Slice(start, stop, step) => {
             let step = *step;
-            let bound = |at: Option<i64>, default: i64| at.map_or(default, |i| i64::try_from(place(i)).unwrap_or(i64::MAX));
+            let bound = |at: Option<i64>, default: i64| {
+                at.map_or(default, |i| i64::try_from(place(i)).unwrap_or(i64::MAX))
+            };
             let last = i64::try_from(extent).unwrap_or(i64::MAX);
             let (first, end) = if step > 0 {
                 (bound(*start, 0), bound(*stop, last).min(last))

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use futures::StreamExt as _;
-use zaro::copy::{CopyOptions, Sizes, copy as copy_zarr};
 use zaro::coords::{LabelValues, Lookup, Query};
+use zaro::copy::{CopyOptions, Sizes, copy as copy_zarr};
 use zaro::hierarchy::Existing;
 use zaro::manifest::bucket::{BucketZarr, document_at};
 use zaro::manifest::{Digest, LocalOptions, ManifestOptions, Time, of_folder};
@@ -40,7 +40,10 @@ pub(crate) async fn open_version(
             _ => {
                 let found = listed(uri, options.text("zarr"), &source.store).await?;
                 let one = found.into_iter().find(|v| v.checksum == checksum);
-                manifest_at(uri, &one.ok_or_else(|| Error::not_found(format!("there is no version {name}")))?.key)
+                manifest_at(
+                    uri,
+                    &one.ok_or_else(|| Error::not_found(format!("there is no version {name}")))?.key,
+                )
             }
         };
         return open_with(&address, source, opening).await;
@@ -59,7 +62,8 @@ pub(crate) async fn open_version(
             Err(e) => return Err(e),
         }
     }
-    Err(Error::not_found(format!("there is no version {name:?}: no branch, tag, snapshot or checksum")).with_store(uri))
+    Err(Error::not_found(format!("there is no version {name:?}: no branch, tag, snapshot or checksum"))
+        .with_store(uri))
 }
 
 /// The state at a time: of a versioned bucket, or the newest manifest until then.
@@ -75,7 +79,8 @@ async fn at_time(
         let (bucket, path) = zaro::open::open_bucket(uri, &source.store)?;
         let zarr = BucketZarr::new(bucket, &path)?;
         let document = document_at(&zarr, time, ManifestOptions::default()).await?;
-        let document = document.ok_or_else(|| Error::not_found("the Zarr had no objects yet at that time"))?;
+        let document =
+            document.ok_or_else(|| Error::not_found("the Zarr had no objects yet at that time"))?;
         let mut text = Vec::new();
         document.write(&mut text)?;
         let manifest = Arc::new(zaro::manifest::parse(text.as_slice())?);
@@ -85,12 +90,17 @@ async fn at_time(
     let found = listed(uri, id, &source.store).await?;
     // Newest first.
     let one = found.into_iter().find(|v| v.last_modified().is_some_and(|t| t <= time));
-    let one = one.ok_or_else(|| Error::not_found("there is no version of that time or before").with_store(uri))?;
+    let one =
+        one.ok_or_else(|| Error::not_found("there is no version of that time or before").with_store(uri))?;
     open_with(&manifest_at(uri, &one.key), source, opening).await
 }
 
 /// The manifests at `uri`.
-async fn listed(uri: &str, id: Option<&str>, options: &StoreOptions) -> Result<Vec<zaro::manifest::ListedVersion>> {
+async fn listed(
+    uri: &str,
+    id: Option<&str>,
+    options: &StoreOptions,
+) -> Result<Vec<zaro::manifest::ListedVersion>> {
     let store = open_store_for_writing(uri, options).await?;
     zaro::manifest::versions(&store, id).await
 }
@@ -124,16 +134,16 @@ pub(crate) fn versions(call: &Call, args: &Value) -> Result<Value, Stop> {
             let raw = match open_store_for_writing(place, &plain).await {
                 Ok(store) => store,
                 // Read-only addresses.
-                Err(_) => zaro::open::wrapped(
-                    Arc::new(zaro::store::HttpStore::new(place, &plain)?),
-                    place,
-                    &plain,
-                ),
+                Err(_) => {
+                    zaro::open::wrapped(Arc::new(zaro::store::HttpStore::new(place, &plain)?), place, &plain)
+                }
             };
             if icechunk::is_repository(&raw).await? {
                 let found = icechunk::versions(raw).await?;
                 let row = |kind: &'static str| {
-                    move |n: icechunk::Named| (kind, n.name, n.snapshot.to_string(), f64::NAN, f64::NAN, f64::NAN)
+                    move |n: icechunk::Named| {
+                        (kind, n.name, n.snapshot.to_string(), f64::NAN, f64::NAN, f64::NAN)
+                    }
                 };
                 let branches = found.branches.into_iter().map(row("branch"));
                 return Ok(branches.chain(found.tags.into_iter().map(row("tag"))).collect());
@@ -337,7 +347,9 @@ async fn chunks(store: &ReferenceStore, path: &str, a: &zaro::meta::ArrayMeta) -
         };
         let Some(index) = below.and_then(|below| a.keys.index(below, rank)) else { continue };
         let (url, offset, length, inline) = match location {
-            Location::Inline(bytes) => (None, f64::NAN, real(zaro::internal::text::u64_of(bytes.len())), Some(bytes.to_vec())),
+            Location::Inline(bytes) => {
+                (None, f64::NAN, real(zaro::internal::text::u64_of(bytes.len())), Some(bytes.to_vec()))
+            }
             Location::Remote(remote) => {
                 let (offset, length) =
                     remote.span.map_or((f64::NAN, f64::NAN), |s| (real(s.offset), real(s.length)));
@@ -360,7 +372,8 @@ pub(crate) fn copy(call: &Call, args: &Value) -> Result<Value, Stop> {
     let path = path_of(args)?;
     let source = args.get("store").word("uri")?;
     let to = args.get("to");
-    let (target, to_path) = zaro::open::from_the_top(to.word("uri")?, args.text("to_path").unwrap_or_default())?;
+    let (target, to_path) =
+        zaro::open::from_the_top(to.word("uri")?, args.text("to_path").unwrap_or_default())?;
     let to_options = store_options(to.get("options"))?;
     let sizes = |name: &str| -> Result<Option<Vec<u64>>> {
         let list = args.wholes(name)?;

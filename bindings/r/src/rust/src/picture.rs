@@ -14,7 +14,8 @@ use crate::value::{Value, of_json};
 pub(crate) fn overview(call: &Call, args: &Value) -> Result<Value, Stop> {
     let handle = handle(call, args)?;
     let path = path_of(args)?;
-    let json = call.run(|task| wait(task, async { Ok(ImageOverview::of(&handle.zarr, &path).await?.to_json()) }))?;
+    let json =
+        call.run(|task| wait(task, async { Ok(ImageOverview::of(&handle.zarr, &path).await?.to_json()) }))?;
     Ok(of_json(&json))
 }
 

@@ -226,7 +226,11 @@ unsafe fn build(value: &Value) -> Sexp {
             Value::Text(v) => {
                 let out = Rf_protect(Rf_allocVector(STR, length(v.len())));
                 for (i, text) in v.iter().enumerate() {
-                    SET_STRING_ELT(out, length(i), text.as_deref().map_or(R_NaString, |t| char_of(t.as_bytes())));
+                    SET_STRING_ELT(
+                        out,
+                        length(i),
+                        text.as_deref().map_or(R_NaString, |t| char_of(t.as_bytes())),
+                    );
                 }
                 Rf_unprotect(1);
                 out
@@ -366,8 +370,7 @@ unsafe extern "C" fn zaro_r_call(op: Sexp, args: Sexp, stopped: *mut c_int) -> S
         let (op, args) = (argument(op)?, argument(args)?);
         crate::dispatch(op.as_str().unwrap_or_default(), args)
     };
-    let ended = catch_unwind(AssertUnwindSafe(run))
-        .unwrap_or_else(|_| Ok(crate::failure_of_panic()));
+    let ended = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Ok(crate::failure_of_panic()));
     let value = match ended {
         Ok(value) => value,
         Err(Ended::Jumped(jump)) => return jump.0,

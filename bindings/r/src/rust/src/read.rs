@@ -79,7 +79,13 @@ pub(crate) fn indexes(args: &Value, rank: usize) -> Result<Vec<Index>> {
     kinds.iter().zip(items).map(one).collect()
 }
 
-fn part(handle: &crate::handles::Handle, task: &Task, path: &str, args: &Value, asked: &Asked) -> Result<Part> {
+fn part(
+    handle: &crate::handles::Handle,
+    task: &Task,
+    path: &str,
+    args: &Value,
+    asked: &Asked,
+) -> Result<Part> {
     let array = handle.array(task, path)?;
     let view = ArrayView::new(&indexes(args, array.shape().len())?, array.meta())?;
     let mut warnings = Vec::new();
@@ -214,27 +220,35 @@ fn classed(value: Value, class: Class) -> Value {
     match class {
         Class::Plain => value,
         Class::Integer64 => value.with("class", "integer64".into()),
-        Class::PosixCt => {
-            value.with("class", vec!["POSIXct".to_owned(), "POSIXt".to_owned()].into()).with("tzone", "UTC".into())
-        }
+        Class::PosixCt => value
+            .with("class", vec!["POSIXct".to_owned(), "POSIXt".to_owned()].into())
+            .with("tzone", "UTC".into()),
         Class::Date => value.with("class", "Date".into()),
         Class::Difftime => value.with("class", "difftime".into()).with("units", "secs".into()),
     }
 }
 
 /// Decodes window by window, so that little more than R's vector is in memory.
-fn windowed(call: &Call, part: &Part, asked: &Asked, target: &Target, buffer: &mut [u8]) -> Result<Seen, Stop> {
+fn windowed(
+    call: &Call,
+    part: &Part,
+    asked: &Asked,
+    target: &Target,
+    buffer: &mut [u8],
+) -> Result<Seen, Stop> {
     let (seen, lost) = call.run(|task| {
         let mut seen = Seen::default();
         let mut lost = Lost::default();
         let options = ReadOptions::default().with_order(asked.order).with_task(task.clone());
-        let windows: Vec<ArrayView> =
-            zaro::blocking::block_on(async { Ok(part.reading.windows(WINDOW, asked.order).await?.collect()) })?;
+        let windows: Vec<ArrayView> = zaro::blocking::block_on(async {
+            Ok(part.reading.windows(WINDOW, asked.order).await?.collect())
+        })?;
         let mut rest = buffer;
         for window in windows {
             let slab = wait(task, part.reading.read(&window, &options, &mut lost))?;
             let size = slab.len().saturating_mul(target.width).saturating_mul(target.kind.size());
-            let (now, then) = rest.split_at_mut_checked(size).ok_or_else(|| Error::invalid("a window is too long"))?;
+            let (now, then) =
+                rest.split_at_mut_checked(size).ok_or_else(|| Error::invalid("a window is too long"))?;
             target.convert(&slab.bytes, now, true, &mut seen);
             rest = then;
         }
@@ -247,7 +261,14 @@ fn windowed(call: &Call, part: &Part, asked: &Asked, target: &Target, buffer: &m
 }
 
 /// CF times: POSIXct, or text in the calendars that POSIXct does not have.
-fn times(call: &Call, part: &Part, asked: &Asked, n: usize, calendar: &str, dims: Value) -> Result<Value, Stop> {
+fn times(
+    call: &Call,
+    part: &Part,
+    asked: &Asked,
+    n: usize,
+    calendar: &str,
+    dims: Value,
+) -> Result<Value, Stop> {
     let options = ReadOptions::default().with_order(asked.order);
     let mut lost = Lost::default();
     let out = match calendar {

@@ -233,7 +233,6 @@ fn vector(items: &[Json]) -> Value {
     Value::List(items.iter().map(|i| (String::new(), of_json(i))).collect())
 }
 
-
 fn number(json: &Json) -> Value {
     let text = json.number_text().unwrap_or_default();
     if let Ok(n) = text.parse::<i32>()

@@ -86,7 +86,12 @@ pub(crate) fn target(t: &DataType, wanted: Wanted) -> Option<Target> {
                 DataType::UInt(_) => 0,
                 _ => i64::MIN,
             };
-            Some(Target { kind: Double, widening: Widening::Bits64(least), class: Class::Integer64, width: 1 })
+            Some(Target {
+                kind: Double,
+                widening: Widening::Bits64(least),
+                class: Class::Integer64,
+                width: 1,
+            })
         }
         false => plain(Double, widening),
     };
@@ -163,9 +168,13 @@ impl Widening {
     /// The bytes of an element as stored, given those of R's.
     fn stored(&self, kind: Kind) -> usize {
         match self {
-            Self::Same | Self::Int32 | Self::I64 | Self::U64 | Self::Bits64(_) | Self::Time(..) | Self::Months(_) => {
-                kind.size()
-            }
+            Self::Same
+            | Self::Int32
+            | Self::I64
+            | Self::U64
+            | Self::Bits64(_)
+            | Self::Time(..)
+            | Self::Months(_) => kind.size(),
             Self::Bool | Self::I8 | Self::U8 => 1,
             Self::I16 | Self::U16 => 2,
             Self::U32 | Self::F32 => 4,
@@ -239,7 +248,9 @@ impl Target {
             Widening::I16 => each(source, out, |b: [u8; 2]| i32::from(i16::from_le_bytes(b)).to_ne_bytes()),
             Widening::U16 => each(source, out, |b: [u8; 2]| i32::from(u16::from_le_bytes(b)).to_ne_bytes()),
             Widening::U32 => each(source, out, |b: [u8; 4]| f64::from(u32::from_le_bytes(b)).to_ne_bytes()),
-            Widening::F32 => each(source, out, |b: [u8; 4]| nan(f64::from(f32::from_le_bytes(b))).to_ne_bytes()),
+            Widening::F32 => {
+                each(source, out, |b: [u8; 4]| nan(f64::from(f32::from_le_bytes(b))).to_ne_bytes())
+            }
             Widening::Complex32 => {
                 each(source, out, |b: [u8; 4]| f64::from(f32::from_le_bytes(b)).to_ne_bytes());
             }
@@ -252,11 +263,13 @@ impl Target {
                 each(source, out, |b: [u8; 8]| crate::value::real(u64::from_le_bytes(b)).to_ne_bytes());
             }
             Widening::Table(values, _) if values.len() == 256 => {
-                let at = |b: [u8; 1]| values.get(usize::from(u8::from_le_bytes(b))).copied().unwrap_or(f64::NAN);
+                let at =
+                    |b: [u8; 1]| values.get(usize::from(u8::from_le_bytes(b))).copied().unwrap_or(f64::NAN);
                 each(source, out, |b: [u8; 1]| nan(at(b)).to_ne_bytes());
             }
             Widening::Table(values, _) => {
-                let at = |b: [u8; 2]| values.get(usize::from(u16::from_le_bytes(b))).copied().unwrap_or(f64::NAN);
+                let at =
+                    |b: [u8; 2]| values.get(usize::from(u16::from_le_bytes(b))).copied().unwrap_or(f64::NAN);
                 each(source, out, |b: [u8; 2]| nan(at(b)).to_ne_bytes());
             }
             Widening::Time(factor, divisor) => {
@@ -264,7 +277,8 @@ impl Target {
                 each(source, out, |b: [u8; 8]| time(i64::from_le_bytes(b)).to_ne_bytes());
             }
             Widening::Months(months) => {
-                let time = |n: i64| if n == i64::MIN { na_real() } else { first_day(n.saturating_mul(*months)) };
+                let time =
+                    |n: i64| if n == i64::MIN { na_real() } else { first_day(n.saturating_mul(*months)) };
                 each(source, out, |b: [u8; 8]| time(i64::from_le_bytes(b)).to_ne_bytes());
             }
         }
@@ -292,6 +306,7 @@ fn first_day(months: i64) -> f64 {
     // Counted from March of the year 0 on, so that a leap day is the last day of its year.
     let from = i128::from(months) + 1970 * 12 - 2;
     let (year, month) = (from.div_euclid(12), from.rem_euclid(12));
-    let days = 365 * year + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + (153 * month + 2) / 5;
+    let days =
+        365 * year + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + (153 * month + 2) / 5;
     i64::try_from(days - 719_468).map_or(f64::NAN, of_i64)
 }

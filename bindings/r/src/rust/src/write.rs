@@ -3,7 +3,9 @@
 use zaro::array::{ArrayView, Slab};
 use zaro::hierarchy::{self, Existing};
 use zaro::internal::dtype;
-use zaro::meta::{ArrayMeta, AttributesEdit, DataType, Float, Format, Json, NewArray, TimeUnit, parse_codecs};
+use zaro::meta::{
+    ArrayMeta, AttributesEdit, DataType, Float, Format, Json, NewArray, TimeUnit, parse_codecs,
+};
 use zaro::open::open_store_for_writing;
 use zaro::store::{SharedStore, StoreOptions};
 use zaro::{Array, Error, Index, Order, Result, Selection, Task, Values, WriteOptions};
@@ -36,11 +38,7 @@ impl Place {
 }
 
 /// Runs a change, and closes what is open there.
-fn change<T: Send>(
-    call: &Call,
-    place: &Place,
-    work: impl AsyncWork<T>,
-) -> Result<T, Stop> {
+fn change<T: Send>(call: &Call, place: &Place, work: impl AsyncWork<T>) -> Result<T, Stop> {
     let done = call.run(|task| {
         wait(task, async {
             let store = place.open().await?;
@@ -198,8 +196,7 @@ struct Elements<'a> {
 
 impl AsyncWork<(Vec<u64>, u64)> for Elements<'_> {
     async fn run(self, task: &Task, store: &SharedStore, path: &str) -> Result<(Vec<u64>, u64)> {
-        let options =
-            WriteOptions::default().with_single_writer(self.single_writer).with_task(task.clone());
+        let options = WriteOptions::default().with_single_writer(self.single_writer).with_task(task.clone());
         let array = hierarchy::open_array(store, path, &crate::handles::context()).await?;
         let Some(along) = &self.append else {
             let view = ArrayView::new(&self.indexes(&array)?, array.meta())?;
@@ -301,10 +298,13 @@ impl Encoder<'_> {
                         _ => Err(Error::usage("bytes are a list of raw vectors")),
                     })
                     .collect::<Result<_>>()?,
-                (DataType::String, Value::Text(texts)) => {
-                    texts.iter().map(|t| Ok(self.text(t.as_deref())?.as_bytes().to_vec())).collect::<Result<_>>()?
+                (DataType::String, Value::Text(texts)) => texts
+                    .iter()
+                    .map(|t| Ok(self.text(t.as_deref())?.as_bytes().to_vec()))
+                    .collect::<Result<_>>()?,
+                (t, _) => {
+                    return Err(Error::unsupported(format!("R cannot write elements of type {t} from this")));
                 }
-                (t, _) => return Err(Error::unsupported(format!("R cannot write elements of type {t} from this"))),
             };
             return Slab::variable(self.t, extents, order, items.iter().map(Vec::as_slice));
         }
@@ -320,7 +320,9 @@ impl Encoder<'_> {
                     self.long(x.to_bits().cast_signed(), &mut bytes)?;
                 }
             }
-            Value::Real(v) if *self.t == DataType::FLOAT64 => bytes.extend(v.iter().flat_map(|x| x.to_le_bytes())),
+            Value::Real(v) if *self.t == DataType::FLOAT64 => {
+                bytes.extend(v.iter().flat_map(|x| x.to_le_bytes()))
+            }
             Value::Real(v) => {
                 for x in v {
                     let missing = x.is_nan() && !matches!(self.t, DataType::Float(_) | DataType::Complex(_));
@@ -369,7 +371,11 @@ impl Encoder<'_> {
             }
             DataType::FixedUtf32(n) => {
                 let rest = n.checked_sub(text.chars().count()).ok_or_else(long)?;
-                out.extend(text.chars().chain(std::iter::repeat_n('\0', rest)).flat_map(|c| u32::from(c).to_le_bytes()));
+                out.extend(
+                    text.chars()
+                        .chain(std::iter::repeat_n('\0', rest))
+                        .flat_map(|c| u32::from(c).to_le_bytes()),
+                );
             }
             _ => self.spelled(text, out)?,
         }
@@ -388,7 +394,9 @@ impl Encoder<'_> {
                 let na = self.na.ok_or_else(|| self.missing())?;
                 self.spelled(na, out)?;
             }
-            (DataType::Int(64) | DataType::DateTime(..) | DataType::TimeDelta(..), n) => out.extend(n.to_le_bytes()),
+            (DataType::Int(64) | DataType::DateTime(..) | DataType::TimeDelta(..), n) => {
+                out.extend(n.to_le_bytes())
+            }
             (_, n) => self.spelled(&n.to_string(), out)?,
         }
         Ok(())
