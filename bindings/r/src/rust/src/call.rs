@@ -81,11 +81,6 @@ impl Call {
         Self { progress: args.function("progress"), log, warnings: RefCell::default() }
     }
 
-    /// Whether requests are shown.
-    pub(crate) fn is_logged(&self) -> bool {
-        self.log.is_some()
-    }
-
     /// Adds a warning of this class.
     pub(crate) fn warn(&self, class: &'static str, text: impl Into<String>) {
         self.warnings.borrow_mut().push((class, text.into()));

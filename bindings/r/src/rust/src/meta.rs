@@ -319,11 +319,13 @@ pub(crate) fn overview(call: &Call, args: &Value) -> Result<Value, Stop> {
     let handle = handle(call, args)?;
     let path = path_of(args)?;
     let json = call.run(|task| {
-        wait(task, async {
+        // The summary is made on this thread, with the library's own runtime: its future cannot be sent.
+        let runtime = wait(task, async { Ok(tokio::runtime::Handle::current()) })?;
+        runtime.block_on(task.unless_cancelled(async {
             let nodes = handle.zarr.walk(&path).await?;
             let summary = DatasetSummary::of(&handle.zarr, &nodes).await;
             Ok(summary.json(&nodes, true))
-        })
+        }))
     })?;
     warn_damaged(call, &handle);
     Ok(of_json(&json))

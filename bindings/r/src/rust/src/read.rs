@@ -38,8 +38,8 @@ impl Asked {
         }
     }
 
-    fn wanted(&self, na: bool) -> Wanted {
-        Wanted { integer64: self.int64 == "integer64", raw_time: self.raw_time, na }
+    fn wanted(&self) -> Wanted {
+        Wanted { integer64: self.int64 == "integer64", raw_time: self.raw_time }
     }
 
     fn is_text(&self, t: &DataType) -> bool {
@@ -118,17 +118,16 @@ pub(crate) fn read(call: &Call, args: &Value) -> Result<Value, Stop> {
         false => dims(&part.shape, &part.names, asked.order, &[])?,
     };
     if let (Some(calendar), false) = (part.reading.calendar(), asked.raw_time) {
-        return times(call, &part, &asked, n, calendar, dims);
+        return times(call, &part, &asked, calendar, dims);
     }
     // Without decoding, "raw" times of CF are the stored numbers.
     let t = if part.reading.calendar().is_some() { part.array.meta().data_type.clone() } else { t };
     let decoded = decoded && part.reading.calendar().is_none();
-    let wanted = asked.wanted(decoded);
     if asked.is_text(&t) {
         let slab = slab(call, &part, &asked, decoded)?;
         return Ok(dimensioned(long_text(&slab), dims));
     }
-    let Some(target) = target(&t, wanted) else {
+    let Some(target) = target(&t, asked.wanted()) else {
         let slab = slab(call, &part, &asked, decoded)?;
         let (value, extra) = of_slab(call, &t, &slab, &asked)?;
         let dims = match extra.is_empty() {
@@ -247,8 +246,9 @@ fn windowed(
         for window in windows {
             let slab = wait(task, part.reading.read(&window, &options, &mut lost))?;
             let size = slab.len().saturating_mul(target.width).saturating_mul(target.kind.size());
-            let (now, then) =
-                rest.split_at_mut_checked(size).ok_or_else(|| Error::invalid("a window is too long"))?;
+            let (now, then) = std::mem::take(&mut rest)
+                .split_at_mut_checked(size)
+                .ok_or_else(|| Error::invalid("a window is too long"))?;
             target.convert(&slab.bytes, now, true, &mut seen);
             rest = then;
         }
@@ -261,14 +261,7 @@ fn windowed(
 }
 
 /// CF times: POSIXct, or text in the calendars that POSIXct does not have.
-fn times(
-    call: &Call,
-    part: &Part,
-    asked: &Asked,
-    n: usize,
-    calendar: &str,
-    dims: Value,
-) -> Result<Value, Stop> {
+fn times(call: &Call, part: &Part, asked: &Asked, calendar: &str, dims: Value) -> Result<Value, Stop> {
     let options = ReadOptions::default().with_order(asked.order);
     let mut lost = Lost::default();
     let out = match calendar {
@@ -294,7 +287,6 @@ fn times(
             dimensioned(Value::Text(texts), dims).with("calendar", other.into())
         }
     };
-    let _ = n;
     for text in lost.messages() {
         call.warn("cf", text);
     }
@@ -378,7 +370,7 @@ fn vector(call: &Call, t: &DataType, slab: &Slab, asked: &Asked) -> Result<(Valu
     if asked.is_text(t) {
         return Ok((long_text(slab), Vec::new()));
     }
-    let Some(target) = target(t, asked.wanted(false)) else { return of_slab(call, t, slab, asked) };
+    let Some(target) = target(t, asked.wanted()) else { return of_slab(call, t, slab, asked) };
     let (n, length) = (slab.len(), target.length(slab.len()));
     let mut kept = Kept::new(target.kind, length)?;
     let mut seen = Seen::default();

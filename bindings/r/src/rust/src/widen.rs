@@ -70,8 +70,6 @@ pub(crate) enum Class {
 pub(crate) struct Wanted {
     pub(crate) integer64: bool,
     pub(crate) raw_time: bool,
-    /// NaN becomes R's NA.
-    pub(crate) na: bool,
 }
 
 /// `None` for types that are no numbers of a fixed size.
