@@ -304,6 +304,20 @@ impl Cf {
         }
     }
 
+    /// The seconds from 1970-01-01 of the calendar to a time; NaN if it is missing or out of range, which `lost` counts.
+    fn seconds(&self, axis: &TimeAxis, item: &[u8], lost: &mut Lost) -> f64 {
+        let found = self.nanos(item, axis.unit).map(|nanos| nanos.and_then(|n| axis.seconds(n)));
+        match found {
+            Some(Some(seconds)) => seconds,
+            missing => {
+                if missing.is_some() {
+                    lost.add(|| value::text_of(&self.packed, item, value::Style::TEXT));
+                }
+                f64::NAN
+            }
+        }
+    }
+
     /// Whether the elements are durations.
     pub(crate) fn is_span(&self) -> bool {
         matches!(self.form, ValueForm::Spans { .. })

@@ -67,6 +67,17 @@ impl TimeAxis {
         let at = self.reference.saturating_add(nanos);
         (at.unsigned_abs() <= FARTHEST).then(|| calendar::moment_text(self.calendar, at, 9, true))
     }
+
+    /// The time `nanos` after the reference in seconds from the calendar's 1970-01-01; `None` if it is too far away to
+    /// be a date.
+    pub(super) fn seconds(&self, nanos: i128) -> Option<f64> {
+        let at = self.reference.saturating_add(nanos);
+        let epoch = self.calendar.day_of(1970, 1, 1)?.checked_mul(DAY)?;
+        let since = at.checked_sub(epoch).filter(|_| at.unsigned_abs() <= FARTHEST)?;
+        // Whole seconds stay exact, whatever the fraction.
+        let (whole, rest) = (since.div_euclid(SECOND), since.rem_euclid(SECOND));
+        Some(num::f64_of_i128(whole) + num::f64_of_i128(rest) / 1e9)
+    }
 }
 
 /// `n` units in nanoseconds, exactly.
