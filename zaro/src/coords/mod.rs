@@ -34,7 +34,7 @@ use crate::meta::{ArrayMeta, NodeMeta};
 
 pub use axis::CoordinateAxis;
 pub use part::{ArrayPart, DatasetPart, Query};
-pub use points::{Points, read_points};
+pub use points::{Points, read_at, read_points};
 pub use summary::{DatasetSummary, Range, Variable};
 
 /// What to select if no value equals a label.

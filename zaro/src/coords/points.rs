@@ -155,25 +155,55 @@ pub async fn read_points(
 ) -> Result<Slab> {
     let located = points.positions(zarr, array, lookup).await?;
     let meta = array.meta();
-    let mut kept = rest.to_vec();
-    kept.resize(meta.shape.len(), Index::All);
-    for d in &located.dims {
-        match kept.get_mut(*d) {
-            Some(index) if *index == Index::All => *index = Index::At(0),
-            _ => return Err(Error::usage("a dimension is used by both the points and the selection")),
-        }
-    }
-    let others = Selection::new(kept.clone()).resolve(meta)?.shape;
-    let row = num::product_usize(&others)?;
-    let count = located.places.len();
-    let size = if meta.data_type.is_variable() { 64 } else { meta.data_type.size() };
+    let (row, count) = (num::product_usize(&located.kept(rest, meta)?.1)?, located.places.len());
     let memory = zarr.options().store.context.memory().max(1 << 20);
-    if row.saturating_mul(count).saturating_mul(size) > memory {
+    if row.saturating_mul(count).saturating_mul(size(meta)) > memory {
         return Err(Error::usage(format!(
             "{count} points of {row} elements each exceed the memory budget; use fewer points, or select less of the other dimensions"
         ))
         .with_hint("memory", "gives more"));
     }
+    read_located(array, &located, rest, options).await
+}
+
+/// The same for points given by their positions: `places` has those of all points along each of the dimensions `dims`,
+/// negative ones counted from the end. Arrays need no dimension names, and the result may be of any size.
+#[boxed]
+pub async fn read_at(
+    array: &Array,
+    dims: &[usize],
+    places: &[Vec<i64>],
+    rest: &[Index],
+    options: &ReadOptions,
+) -> Result<Slab> {
+    let count = places.first().map_or(0, Vec::len);
+    let mut located = Located { dims: dims.to_vec(), places: vec![Vec::with_capacity(dims.len()); count] };
+    for (d, column) in dims.iter().zip(places) {
+        let extent = *array.shape().get(*d).ok_or_else(|| Error::usage(format!("there is no dimension {d}")))?;
+        if column.len() != count {
+            return Err(Error::usage("there must be as many positions along each dimension"));
+        }
+        for (at, place) in column.iter().zip(&mut located.places) {
+            place.push(Index::At(*at).position(extent).map_err(|e| e.within(format_args!("dimension {d}")))?);
+        }
+    }
+    if dims.len() != places.len() || dims.is_empty() {
+        return Err(Error::usage("points need positions along at least one dimension, once along each"));
+    }
+    read_located(array, &located, rest, options).await
+}
+
+/// The memory of an element, roughly.
+fn size(meta: &ArrayMeta) -> usize {
+    if meta.data_type.is_variable() { 64 } else { meta.data_type.size() }
+}
+
+async fn read_located(array: &Array, located: &Located, rest: &[Index], options: &ReadOptions) -> Result<Slab> {
+    let meta = array.meta();
+    let (kept, others) = located.kept(rest, meta)?;
+    let row = num::product_usize(&others)?;
+    let (count, size) = (located.places.len(), size(meta));
+    let memory = array.context().memory().max(1 << 20);
     // The dimensions of the array that the result keeps, in their order.
     let is_read = |(d, index): &(usize, &Index)| located.dims.contains(d) || !matches!(index, Index::At(_));
     let dims: Vec<usize> = kept.iter().enumerate().filter(is_read).map(|(d, _)| d).collect();
@@ -186,8 +216,15 @@ pub async fn read_points(
     };
     let variable = meta.data_type.is_variable();
     let elements = count.saturating_mul(row);
-    let mut bytes = if variable { Vec::new() } else { vec![0; elements.saturating_mul(size)] };
-    let mut texts: Vec<Vec<u8>> = if variable { vec![Vec::new(); elements] } else { Vec::new() };
+    let (mut bytes, mut texts): (Vec<u8>, Vec<Vec<u8>>) = (Vec::new(), Vec::new());
+    let most = |_| Error::usage(format!("{elements} elements are more than this machine has memory for"));
+    if variable {
+        texts.try_reserve_exact(elements).map_err(most)?;
+        texts.resize(elements, Vec::new());
+    } else {
+        bytes.try_reserve_exact(elements.saturating_mul(size)).map_err(most)?;
+        bytes.resize(elements.saturating_mul(size), 0);
+    }
     let mut found = stream::iter(groups).map(read).buffer_unordered(at_once.clamp(1, AT_ONCE));
     while let Some((slab, group)) = found.try_next().await? {
         for p in &group.points {
@@ -238,6 +275,20 @@ struct ChunkPoints {
 }
 
 impl Located {
+    /// The selection along the dimensions that the points leave, with one position along theirs; and its shape.
+    fn kept(&self, rest: &[Index], meta: &ArrayMeta) -> Result<(Vec<Index>, Vec<u64>)> {
+        let mut kept = rest.to_vec();
+        kept.resize(meta.shape.len(), Index::All);
+        for d in &self.dims {
+            match kept.get_mut(*d) {
+                Some(index) if *index == Index::All => *index = Index::At(0),
+                _ => return Err(Error::usage("a dimension is used by both the points and the selection")),
+            }
+        }
+        let others = Selection::new(kept.clone()).resolve(meta)?.shape;
+        Ok((kept, others))
+    }
+
     /// The points grouped by chunk.
     fn by_chunk(&self, meta: &ArrayMeta) -> Vec<ChunkPoints> {
         let inner = meta.inner_chunks();

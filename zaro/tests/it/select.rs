@@ -283,3 +283,33 @@ fn selections_that_make_no_sense_are_usage_errors() {
     assert!(array.read_into(&Selection::all(), &options, &mut [0; 21]).is_err());
     assert_eq!(volume(array.shape()), 20);
 }
+
+/// Points by position: each equals the element read alone, along any of the dimensions, from the end, and repeated.
+#[test]
+fn points_are_the_elements_at_their_positions() {
+    use zaro::hierarchy::{Existing, create_array};
+    use zaro::meta::{DataType, NewArray};
+    zaro::blocking::block_on(async {
+        let store: SharedStore = Arc::new(MemoryStore::new());
+        let new = NewArray::new(DataType::Int(32), [4, 5, 6]).with_chunks(Some(vec![2, 2, 3]));
+        let array = create_array(&store, "", &new, Existing::Refuse).await?;
+        let values: Vec<i32> = (0..120).collect();
+        array.write([0..4, 0..5, 0..6], &values).await?;
+        let options = ReadOptions::default();
+        let at = |a: &[i64], b: &[i64]| vec![a.to_vec(), b.to_vec()];
+        // The first and the last dimension; all of the middle, backwards.
+        let rest = [Index::All, Index::Slice(None, None, -2), Index::All];
+        let slab = zaro::coords::read_at(&array, &[0, 2], &at(&[3, 0, -1], &[0, 5, -6]), &rest, &options).await?;
+        assert_eq!(slab.shape, [3, 3]);
+        assert_eq!(slab.to_vec::<i32>()?, [114, 102, 90, 29, 17, 5, 114, 102, 90]);
+        let none = zaro::coords::read_at(&array, &[1], &[vec![]], &[], &options).await?;
+        assert_eq!(none.shape, [0, 4, 6]);
+        for (dims, places) in [(vec![0, 2], at(&[4], &[0])), (vec![0, 0], at(&[1], &[1])), (vec![0, 3], at(&[1], &[1]))] {
+            assert!(zaro::coords::read_at(&array, &dims, &places, &[], &options).await.is_err(), "{dims:?}");
+        }
+        let ragged = zaro::coords::read_at(&array, &[0, 1], &at(&[1, 2], &[1]), &[], &options).await;
+        assert!(ragged.is_err());
+        Ok(())
+    })
+    .unwrap();
+}
