@@ -29,6 +29,16 @@ pub(crate) enum Got {
     Nothing,
 }
 
+impl Got {
+    /// The answer with the object, if there is one.
+    pub(crate) fn object(self) -> Option<Response> {
+        match self {
+            Self::Object(response) => Some(response),
+            Self::Folder | Self::Nothing => None,
+        }
+    }
+}
+
 /// An object that was found.
 struct Found {
     meta: ObjectMeta,

@@ -42,7 +42,7 @@ pub(crate) async fn answer(app: &App, request: &Request, path: &RequestPath) -> 
                     return folder(request, Target { source, key, slash: false }).await;
                 }
                 let found = raw::get(&source, &key, request).await?;
-                let mut response = found.ok_or_else(Fault::not_found)?;
+                let mut response = found.object().ok_or_else(Fault::not_found)?;
                 if let Some(kind) = response.headers_mut().get_mut(CONTENT_TYPE)
                     && kind == "application/octet-stream"
                 {
@@ -120,7 +120,7 @@ async fn inside(
         return Ok(response);
     }
     let found = raw::get(&source, &key, request).await?;
-    let mut response = found.ok_or_else(Fault::not_found)?;
+    let mut response = found.object().ok_or_else(Fault::not_found)?;
     if app.config.redirect {
         response.headers_mut().append(VARY, HeaderValue::from_static(VARIES));
     }
