@@ -1,7 +1,7 @@
 //! `--sel` by the values of coordinates, `--points`, copies of parts of data sets, `info`, `stat` and `validate --data` of
 //! them. `conformance/select_differential.py` compares many more with xarray.
 
-use crate::common::{Store, f32s, f64s, i16s, i64s, zaro};
+use crate::common::{Store, f32s, f64s, i16s, i64s, v3_document, zaro};
 
 /// A field over days of a leapless year, decreasing latitudes and packed longitudes.
 fn field() -> Store {
@@ -164,6 +164,29 @@ fn info_says_what_a_data_set_holds() {
     assert!(text.contains("calendar noleap; 2000-02-27 … 2000-03-02, step 1 d\n"), "{text}");
     let json = s.zaro(&["info", "@", "--json"]).text();
     assert!(json.contains(r#""first": "2000-02-27""#) && json.contains(r#""consolidated": false"#), "{json}");
+}
+
+#[test]
+fn info_names_no_step_that_it_has_not_seen() {
+    let s = Store::new();
+    s.group("");
+    let names = r#","dimension_names":["u"]"#;
+    let line = |chunks: &[&[i64]]| {
+        let (n, length) = (chunks.iter().map(|c| c.len()).sum::<usize>(), chunks[0].len());
+        let document = v3_document(&[n as u64], &[length as u64], "int64", "0", names);
+        s.put("u/zarr.json", document);
+        for (i, chunk) in chunks.iter().enumerate() {
+            s.put(&format!("u/c/{i}"), i64s(chunk));
+        }
+        s.zaro(&["info", "@"]).text()
+    };
+    // The ends fit a step of 1, what is between does not.
+    let text = line(&[&[0, 1, 2], &[7, 7, 7], &[6, 7, 8]]);
+    assert!(text.contains("0 … 8\n") && !text.contains("step"), "{text}");
+    let text = line(&[&[0, 1, 2], &[3, 4, 5]]);
+    assert!(text.contains("0 … 5, step 1\n"), "{text}");
+    let text = line(&[&[0, 2, 1], &[3, 4, 5]]);
+    assert!(!text.contains('…'), "{text}");
 }
 
 #[test]
