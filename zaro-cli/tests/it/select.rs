@@ -104,10 +104,38 @@ fn a_point_is_one_value() {
     assert_eq!(read(&s, &points), "3.0,9.0\n0.0,6.0\n");
     let long = read(&s, &[&points[..], &["--coords"]].concat());
     assert_eq!(long.lines().next(), Some("lat,lon,time,t"));
-    assert_eq!(long.lines().nth(1), Some("0,100.7,2000-02-27,3.0"));
+    assert_eq!(long.lines().nth(1), Some("0.0,100.7,2000-02-27,3.0"));
+    // The coordinate that was chosen, not the words of the user.
+    let near = ["--isel", "time=0", "--points", "lat=1,lon=100.6", "--method", "nearest", "--coords"];
+    assert_eq!(read(&s, &near), "lat,lon,time,t\n0.0,100.7,2000-02-27,3.0\n");
     s.put("points.csv", "time,lat,lon\n3,-1,0\n0,0,1\n3,2,1\n");
     let file = s.file("points.csv");
     assert_eq!(read(&s, &["--ipoints", file.to_str().unwrap()]), "22.0\n1.0\n23.0\n");
+    let text = read(&s, &["--ipoints", "time=3,lat=-1,lon=0", "--coords"]);
+    assert_eq!(text, "time,lat,lon,t\n2000-03-02,-10.1,100.3,22.0\n");
+}
+
+#[test]
+fn texts_with_commas_are_points() {
+    let s = Store::new();
+    let names = r#","dimension_names":["station"]"#;
+    // In vlen-utf8: how many, then each with its length.
+    let mut texts = 2u32.to_le_bytes().to_vec();
+    for text in ["Paris, TX", "Casey"] {
+        texts.extend(u32::try_from(text.len()).unwrap().to_le_bytes());
+        texts.extend(text.as_bytes());
+    }
+    s.group("").array("station", &[2], "string", r#""""#, names, &texts);
+    s.array("t", &[2], "uint8", "0", names, &[5, 6]);
+    s.put("points.csv", "station\nCasey\n\"Paris, TX\"\n");
+    let file = s.file("points.csv");
+    for points in [
+        &["--points", "station=Casey", "--points", r#"station="Paris, TX""#][..],
+        &["--points", file.to_str().unwrap()],
+    ] {
+        let text = read(&s, &[points, &["--coords"]].concat());
+        assert_eq!(text, "station,t\nCasey,6\n\"Paris, TX\",5\n");
+    }
 }
 
 #[test]

@@ -54,11 +54,13 @@ impl CoordinateAxis {
 
     /// The single position of a label, for pointwise selection.
     pub(super) fn position(&self, text: &str, lookup: &Lookup) -> Result<u64> {
-        match self.find(&format!("[{}]", text.trim()), lookup)? {
-            Index::List(list) if list.len() == 1 => {
-                Ok(list.first().and_then(|i| u64::try_from(*i).ok()).unwrap_or(0))
-            }
-            _ => Err(Error::usage(format!("{}={text}: a point takes one value", self.name))),
+        let text = text.trim();
+        let named = |e: Error| e.within(format_args!("{}={text}", self.name));
+        let tolerance = lookup.tolerance.as_deref().map(|t| self.tolerance(t)).transpose()?;
+        let label = self.label(text).map_err(named)?;
+        match self.place(&label, lookup.method, tolerance).map_err(named)?.as_slice() {
+            [at] => Ok(num::u64_of(*at)),
+            _ => Err(named(Error::usage("it occurs more than once; a point takes one value"))),
         }
     }
 

@@ -63,19 +63,29 @@ impl Points {
         }
     }
 
-    /// The coordinates of each element: the values of its point, and those of the other dimensions of `array`, of which
-    /// `rest` is selected.
+    /// The coordinates of each element: those of its point, and those of the other dimensions of `array`, of which
+    /// `rest` is selected. `lookup` is as in [`read_points`]: the values are those that it selects.
     #[boxed]
-    pub async fn columns(&self, zarr: &Zarr, array: &Array, rest: &[Index]) -> Result<Vec<Column>> {
-        let column = |(i, name): (usize, &String)| {
-            let values: Vec<String> =
-                self.rows.iter().map(|row| row.get(i).cloned().unwrap_or_default()).collect();
-            let label = move |at: u64| {
-                usize::try_from(at).ok().and_then(|at| values.get(at)).cloned().unwrap_or_default()
+    pub async fn columns(
+        &self,
+        zarr: &Zarr,
+        array: &Array,
+        lookup: Option<&Lookup>,
+        rest: &[Index],
+    ) -> Result<Vec<Column>> {
+        let located = self.positions(zarr, array, lookup).await?;
+        let mut coordinates = Coordinates::new(zarr);
+        let mut columns = Vec::with_capacity(array.shape().len());
+        for (i, (name, d)) in self.names.iter().zip(&located.dims).enumerate() {
+            let places: Vec<u64> =
+                located.places.iter().map(|place| place.get(i).copied().unwrap_or(0)).collect();
+            let at = move |row: u64| {
+                usize::try_from(row).ok().and_then(|row| places.get(row)).copied().unwrap_or(0)
             };
-            Column { name: name.clone(), dimension: Some(0), label: Box::new(label) }
-        };
-        let mut columns: Vec<Column> = self.names.iter().enumerate().map(column).collect();
+            let text = coordinates.labels(array, *d).await?;
+            let label = Box::new(move |row: u64| text(at(row)));
+            columns.push(Column { name: name.clone(), dimension: Some(0), label });
+        }
         let mut dimension = 0;
         for mut other in super::columns(zarr, array, &ArrayView::new(rest, array.meta())?).await? {
             if self.names.contains(&other.name) {
