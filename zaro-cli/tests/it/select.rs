@@ -116,6 +116,24 @@ fn a_point_is_one_value() {
 }
 
 #[test]
+fn a_bad_point_is_named_by_its_line() {
+    let s = field();
+    let file = s.file("points.csv");
+    let fails = |points: &str, message: &str| {
+        s.put("points.csv", points);
+        for method in ["exact", "nearest", "pad", "backfill"] {
+            let words = ["read", "@", "t", "--points", file.to_str().unwrap(), "--method", method];
+            s.zaro(&words).fails(2, message);
+        }
+    };
+    fails("lat,lon\n0,100.3\n\n0,nan\n", "line 4 of the points: lon=nan");
+    fails("lat,lon\n\n0,100.3\nx,100.3\n", "line 4 of the points: lat=x");
+    fails("lat,lon\n\n0,100.3\n0\n", "line 4 of the points");
+    s.put("points.csv", "lat,lon\n0,9\n");
+    s.zaro(&["read", "@", "t", "--ipoints", file.to_str().unwrap()]).fails(2, "line 2 of the points");
+}
+
+#[test]
 fn texts_with_commas_are_points() {
     let s = Store::new();
     let names = r#","dimension_names":["station"]"#;

@@ -222,6 +222,8 @@ impl CoordinateAxis {
             return Ok(found);
         }
         let near = match (&self.values, label) {
+            // Nothing is near NaN.
+            (AxisValues::Floats(_), Label::Float(x)) if x.is_nan() => None,
             (AxisValues::Floats(v), Label::Float(x)) => self.near(v, x, method, |a, b| (a - b).abs()),
             (AxisValues::Wholes(v), Label::Whole(x, ..)) => {
                 self.near(v, x, method, |a, b| num::f64_of_i128(a.saturating_sub(*b).saturating_abs()))
@@ -309,6 +311,10 @@ impl CoordinateAxis {
 
     /// Everything between two labels, inclusive, in either order.
     fn slice(&self, from: Option<&Label>, to: Option<&Label>, step: i64) -> Result<Index> {
+        let is_nan = |label: Option<&Label>| matches!(label, Some(Label::Float(x)) if x.is_nan());
+        if self.direction != Direction::None && (is_nan(from) || is_nan(to)) {
+            return Err(Error::usage(format!("a slice does not begin or end at NaN; {}", self.extent())));
+        }
         let range = match &self.values {
             _ if self.direction == Direction::None => self.slice_of_places(from, to)?,
             AxisValues::Floats(v) => {
@@ -464,6 +470,14 @@ mod tests {
         assert_eq!(by(&up, "14", MatchMethod::Backfill, None), Some(Index::At(3)));
         assert_eq!(by(&up, "14", MatchMethod::Nearest, Some("3")), None);
         assert_eq!(by(&up, "25", MatchMethod::Backfill, None), None);
+        for axis in [&up, &down] {
+            for method in [MatchMethod::Exact, MatchMethod::Nearest, MatchMethod::Pad, MatchMethod::Backfill]
+            {
+                for text in ["nan", "[nan]", "nan:10", "0:nan", "NaN:"] {
+                    assert_eq!(by(axis, text, method, None), None, "{text}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub struct Points {
     names: Vec<String>,
     /// One text per name for each point.
     rows: Vec<Vec<String>>,
+    /// The line of each, if they come from a file.
+    lines: Vec<usize>,
 }
 
 impl Points {
@@ -47,19 +49,19 @@ impl Points {
     pub fn csv(input: &mut dyn Read) -> Result<Self> {
         let mut content = String::new();
         input.read_to_string(&mut content)?;
-        let mut lines = content.lines().filter(|line| !line.trim().is_empty());
+        let mut lines = content.lines().zip(1usize..).filter(|(line, _)| !line.trim().is_empty());
         let cells = |line: &str| -> Vec<String> {
             text::split(line, ',').into_iter().map(|c| text::unquoted(c.trim()).to_owned()).collect()
         };
-        let names = cells(lines.next().unwrap_or_default().trim_start_matches('\u{feff}'));
-        let rows: Vec<Vec<String>> = lines.map(cells).collect();
-        match rows.iter().position(|row| row.len() != names.len()) {
-            Some(at) => Err(Error::usage(format!(
-                "line {} of the points does not have one value per name in the header ({})",
-                at + 2,
+        let (header, _) = lines.next().unwrap_or_default();
+        let names = cells(header.trim_start_matches('\u{feff}'));
+        let (rows, lines): (Vec<Vec<String>>, Vec<usize>) = lines.map(|(line, n)| (cells(line), n)).unzip();
+        match rows.iter().zip(&lines).find(|(row, _)| row.len() != names.len()) {
+            Some((_, line)) => Err(Error::usage(format!(
+                "line {line} of the points does not have one value per name in the header ({})",
                 names.join(", ")
             ))),
-            None => Ok(Self { names, rows }),
+            None => Ok(Self { names, rows, lines }),
         }
     }
 
@@ -128,12 +130,18 @@ impl Points {
             };
             // Many points share a value.
             let mut known: HashMap<&str, u64> = HashMap::new();
-            for (row, place) in self.rows.iter().zip(&mut places) {
+            for (i, (row, place)) in self.rows.iter().zip(&mut places).enumerate() {
+                let named = |e: Error| match self.lines.get(i) {
+                    Some(line) => e.within(format_args!("line {line} of the points")),
+                    None => e,
+                };
                 let value = row.get(column).map(String::as_str).unwrap_or_default();
                 let at = match (known.get(value), &axis, lookup) {
                     (Some(at), ..) => *at,
-                    (None, Some(axis), Some(lookup)) => axis.position(value, lookup)?,
-                    _ => Index::parse(value)?.position(extent).map_err(|e| e.within(name))?,
+                    (None, Some(axis), Some(lookup)) => axis.position(value, lookup).map_err(named)?,
+                    _ => Index::parse(value)
+                        .and_then(|index| index.position(extent).map_err(|e| e.within(name)))
+                        .map_err(named)?,
                 };
                 known.insert(value, at);
                 place.push(at);
