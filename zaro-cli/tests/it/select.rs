@@ -164,6 +164,20 @@ fn lines_have_their_coordinates() {
 }
 
 #[test]
+fn times_of_a_column_have_one_form() {
+    let s = field();
+    let units = r#","dimension_names":["time"],"attributes":{"units":"hours since 2001-03-01"}"#;
+    s.array("time", &[4], "int64", "0", units, &i64s(&[23, 24, 25, 48]));
+    let times = |more: &[&str]| {
+        let text = read(&s, &[more, &["--coords"]].concat());
+        text.lines().skip(1).map(|line| line.split(',').next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let want = ["2001-03-01T23:00:00", "2001-03-02T00:00:00", "2001-03-02T01:00:00", "2001-03-03T00:00:00"];
+    assert_eq!(times(&["--isel", "lat=0,lon=0"]), want);
+    assert_eq!(times(&["--points", "time=2001-03-02T00,lat=0,lon=100.3"]), want[1..2]);
+}
+
+#[test]
 fn a_copy_of_a_part_takes_its_coordinates_along() {
     let s = field();
     let elsewhere = Store::new();

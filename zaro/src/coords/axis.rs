@@ -200,6 +200,11 @@ impl CoordinateAxis {
         }
     }
 
+    /// Whether some are times other than midnight.
+    pub(super) fn has_time_of_day(&self) -> bool {
+        matches!(self.kind, CoordinateKind::Moments(_)) && self.unit() < DAY
+    }
+
     /// Whether xarray would use cftime for these times: dates of a model calendar.
     pub(super) fn is_of_model(&self) -> bool {
         const GREGORIAN: (i128, u32, u32) = (1582, 10, 15);

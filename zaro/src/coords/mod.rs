@@ -131,8 +131,11 @@ impl<'a> Coordinates<'a> {
             }
             _ => return Ok(Box::new(|at: u64| at.to_string())),
         };
-        Ok(Box::new(move |at: u64| match usize::try_from(at) {
-            Ok(at) => axis.text(at).into_owned(),
+        // All times of a column have one form: if one has a time of day, midnight is shown, too.
+        let timed = axis.has_time_of_day();
+        Ok(Box::new(move |at: u64| match usize::try_from(at).map(|at| axis.text(at)) {
+            Ok(day) if timed && !day.contains('T') => format!("{day}T00:00:00"),
+            Ok(text) => text.into_owned(),
             Err(_) => at.to_string(),
         }))
     }
