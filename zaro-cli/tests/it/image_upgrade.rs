@@ -23,7 +23,9 @@ fn an_upgrade_says_what_it_did() {
     assert_eq!(s.zaro(&["image", "upgrade", "@:/new.zarr", "@:/new.zarr/x"]).code, 2);
     assert_eq!(s.zaro(&["image", "upgrade", "@:/new.zarr"]).code, 2);
     assert_eq!(s.zaro(&["image", "upgrade", "@:/new.zarr", "@:/y", "--to", "0.1"]).code, 2);
-    s.zaro(&["image", "upgrade", seed, "@:/new.zarr", "--overwrite", "--to", "0.6"]).text();
+    let said = s.zaro(&["image", "upgrade", seed, "@:/new.zarr", "--overwrite", "--to", "0.6"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(!said.err.contains(" 1 groups") && !said.err.contains(" 1 arrays"), "{}", said.err);
     let info = s.zaro(&["image", "info", "@:/new.zarr", "--json"]).text();
     assert!(info.contains("0.6"), "{info}");
 }

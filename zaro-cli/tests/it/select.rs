@@ -65,6 +65,14 @@ fn what_is_not_there_is_said() {
     fails("lot=3", "did you mean \"lat\"?");
     fails("lat=1,lat=2", "named twice");
     fails("lat", "NAME=VALUE");
+    fails("", "NAME=VALUE");
+    fails("lat=[]", "an empty list selects nothing");
+    s.zaro(&["read", "@", "t", "--points", "lat=0,lat=0"]).fails(2, "\"lat\" is named twice");
+    for empty in ["", "lat,lon\n"] {
+        s.put("points.csv", empty);
+        let file = s.file("points.csv");
+        s.zaro(&["read", "@", "t", "--points", file.to_str().unwrap()]).fails(2, "there are no points");
+    }
     s.array("bare", &[2], "uint8", "0", r#","dimension_names":["x"]"#, &[1, 2]);
     s.zaro(&["read", "@", "bare", "--sel", "x=1"]).fails(2, "no coordinate");
     s.zaro(&["read", "@", "bare", "--sel", "x=1"]).fails(2, "--isel selects by index");
@@ -210,6 +218,9 @@ fn a_copy_of_a_part_takes_its_coordinates_along() {
         s.zaro(&["copy", "@", none.to_str().unwrap(), words[0], words[1]]).fails(code, message);
     };
     fails(["--vars", "tt"], 3, "did you mean \"t\"?");
+    // One array has no others to name.
+    let run = s.zaro(&["copy", "@:/t", none.to_str().unwrap(), "--vars", "sst"]);
+    assert!(run.code == 3 && !run.err.contains("there are"), "{} {}", run.code, run.err);
     fails(["--sel", "lta=1"], 2, "did you mean \"lat\"?");
     fails(["--sel", "lat=55"], 2, "no value of \"lat\"");
     assert!(!none.exists());

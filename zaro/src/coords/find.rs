@@ -41,6 +41,9 @@ impl CoordinateAxis {
             WantedLabel::All => Ok(Index::All),
             WantedLabel::Slice(from, to, step) => self.slice(from.as_ref(), to.as_ref(), step).map_err(named),
             WantedLabel::One(label) => self.one(&label, lookup.method, tolerance).map_err(named),
+            WantedLabel::List(labels) if labels.is_empty() => {
+                Err(named(Error::usage(format!("an empty list selects nothing; {}", self.extent()))))
+            }
             WantedLabel::List(labels) => {
                 let single = |label: &Label| match self.place(label, lookup.method, tolerance)?.as_slice() {
                     [at] => Ok(*at),
@@ -459,6 +462,7 @@ mod tests {
         assert_eq!(find(&up, ":0"), Some(Index::Span(0, 2)));
         assert_eq!(find(&up, "::2"), Some(Index::Slice(Some(0), Some(4), 2)));
         assert_eq!(find(&up, "[20,-10]"), Some(Index::List(vec![3, 0])));
+        assert_eq!((find(&up, "[]"), find(&up, "[ ]")), (None, None));
         assert_eq!(find(&up, "11:19"), None);
         assert_eq!(find(&up, ":"), Some(Index::All));
         // On a tie, the larger.

@@ -1,7 +1,7 @@
 //! Pointwise selection, one element per point, like xarray's vectorized indexing: stations at times, a track through a
 //! field.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Read;
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
@@ -42,7 +42,17 @@ impl Points {
             }
             points.rows.push(row);
         }
-        Ok(points)
+        points.checked()
+    }
+
+    /// Fails if there are none, or a dimension is named twice.
+    fn checked(self) -> Result<Self> {
+        let mut names = BTreeSet::new();
+        match self.names.iter().find(|name| !names.insert(name.as_str())) {
+            Some(name) => Err(super::named_twice(name)),
+            None if self.rows.is_empty() => Err(Error::usage("there are no points")),
+            None => Ok(self),
+        }
     }
 
     /// Reads CSV with a header of dimension names and a line per point.
@@ -61,7 +71,7 @@ impl Points {
                 "line {line} of the points does not have one value per name in the header ({})",
                 names.join(", ")
             ))),
-            None => Ok(Self { names, rows, lines }),
+            None => Self { names, rows, lines }.checked(),
         }
     }
 
