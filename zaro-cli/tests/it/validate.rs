@@ -89,6 +89,24 @@ fn stale_consolidated_metadata_of_both_versions() {
 }
 
 #[test]
+fn consolidated_metadata_may_state_what_absence_means() {
+    let s = Store::new();
+    s.array("a", &[2], "uint8", "0", "", &[1, 2]);
+    let stated =
+        common::v3_document(&[2], &[2], "uint8", "0", r#","storage_transformers":[],"attributes":{}"#);
+    let root = |array: &str| {
+        format!(
+            r#"{{"zarr_format":3,"node_type":"group","consolidated_metadata":{{"kind":"inline",
+            "must_understand":false,"metadata":{{"a":{array}}}}}}}"#
+        )
+    };
+    s.put("zarr.json", root(&stated));
+    s.zaro(&["validate", "@", "--strict"]).text();
+    s.put("zarr.json", root(&stated.replace(r#""attributes":{}"#, r#""attributes":{"b":1}"#)));
+    assert_eq!(s.zaro(&["validate", "@", "--strict"]).code, 1);
+}
+
+#[test]
 fn codec_settings_that_are_only_tolerated_are_warnings() {
     let s = Store::new();
     s.array("", &[2], "uint16", "0", "", &[0; 4]);

@@ -41,6 +41,9 @@ impl CoordinateAxis {
             WantedLabel::All => Ok(Index::All),
             WantedLabel::Slice(from, to, step) => self.slice(from.as_ref(), to.as_ref(), step).map_err(named),
             WantedLabel::One(label) => self.one(&label, lookup.method, tolerance).map_err(named),
+            WantedLabel::List(labels) if labels.is_empty() => {
+                Err(named(Error::usage(format!("an empty list selects nothing; {}", self.extent()))))
+            }
             WantedLabel::List(labels) => {
                 let single = |label: &Label| match self.place(label, lookup.method, tolerance)?.as_slice() {
                     [at] => Ok(*at),
@@ -54,11 +57,13 @@ impl CoordinateAxis {
 
     /// The single position of a label, for pointwise selection.
     pub(super) fn position(&self, text: &str, lookup: &Lookup) -> Result<u64> {
-        match self.find(&format!("[{}]", text.trim()), lookup)? {
-            Index::List(list) if list.len() == 1 => {
-                Ok(list.first().and_then(|i| u64::try_from(*i).ok()).unwrap_or(0))
-            }
-            _ => Err(Error::usage(format!("{}={text}: a point takes one value", self.name))),
+        let text = text.trim();
+        let named = |e: Error| e.within(format_args!("{}={text}", self.name));
+        let tolerance = lookup.tolerance.as_deref().map(|t| self.tolerance(t)).transpose()?;
+        let label = self.label(text).map_err(named)?;
+        match self.place(&label, lookup.method, tolerance).map_err(named)?.as_slice() {
+            [at] => Ok(num::u64_of(*at)),
+            _ => Err(named(Error::usage("it occurs more than once; a point takes one value"))),
         }
     }
 
@@ -220,6 +225,8 @@ impl CoordinateAxis {
             return Ok(found);
         }
         let near = match (&self.values, label) {
+            // Nothing is near NaN.
+            (AxisValues::Floats(_), Label::Float(x)) if x.is_nan() => None,
             (AxisValues::Floats(v), Label::Float(x)) => self.near(v, x, method, |a, b| (a - b).abs()),
             (AxisValues::Wholes(v), Label::Whole(x, ..)) => {
                 self.near(v, x, method, |a, b| num::f64_of_i128(a.saturating_sub(*b).saturating_abs()))
@@ -307,6 +314,10 @@ impl CoordinateAxis {
 
     /// Everything between two labels, inclusive, in either order.
     fn slice(&self, from: Option<&Label>, to: Option<&Label>, step: i64) -> Result<Index> {
+        let is_nan = |label: Option<&Label>| matches!(label, Some(Label::Float(x)) if x.is_nan());
+        if self.direction != Direction::None && (is_nan(from) || is_nan(to)) {
+            return Err(Error::usage(format!("a slice does not begin or end at NaN; {}", self.extent())));
+        }
         let range = match &self.values {
             _ if self.direction == Direction::None => self.slice_of_places(from, to)?,
             AxisValues::Floats(v) => {
@@ -451,6 +462,7 @@ mod tests {
         assert_eq!(find(&up, ":0"), Some(Index::Span(0, 2)));
         assert_eq!(find(&up, "::2"), Some(Index::Slice(Some(0), Some(4), 2)));
         assert_eq!(find(&up, "[20,-10]"), Some(Index::List(vec![3, 0])));
+        assert_eq!((find(&up, "[]"), find(&up, "[ ]")), (None, None));
         assert_eq!(find(&up, "11:19"), None);
         assert_eq!(find(&up, ":"), Some(Index::All));
         // On a tie, the larger.
@@ -462,6 +474,14 @@ mod tests {
         assert_eq!(by(&up, "14", MatchMethod::Backfill, None), Some(Index::At(3)));
         assert_eq!(by(&up, "14", MatchMethod::Nearest, Some("3")), None);
         assert_eq!(by(&up, "25", MatchMethod::Backfill, None), None);
+        for axis in [&up, &down] {
+            for method in [MatchMethod::Exact, MatchMethod::Nearest, MatchMethod::Pad, MatchMethod::Backfill]
+            {
+                for text in ["nan", "[nan]", "nan:10", "0:nan", "NaN:"] {
+                    assert_eq!(by(axis, text, method, None), None, "{text}");
+                }
+            }
+        }
     }
 
     #[test]
