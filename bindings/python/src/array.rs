@@ -10,7 +10,9 @@ use zaro::coords::{self, LabelValues, Lookup, MatchMethod};
 use zaro::internal::describe;
 use zaro::meta::{DataType, NodeMeta};
 use zaro::store::StoreExt as _;
-use zaro::{Error, Index, Missing, Node, Order, ReadOptions, Selection, Slab, Task, Values, WriteOptions, Zarr};
+use zaro::{
+    Error, Index, Missing, Node, Order, ReadOptions, Selection, Slab, Task, Values, WriteOptions, Zarr,
+};
 
 use crate::buffer::{Lent, Memory};
 use crate::error::Result;
@@ -89,14 +91,15 @@ impl Array {
         let shape = selection.resolve(self.array.meta()).map_err(|e| e.with_field("index"))?.shape;
         let size = u64::try_from(self.array.meta().data_type.size()).unwrap_or(u64::MAX);
         let bytes = shape.iter().fold(size, |a, b| a.saturating_mul(*b));
-        let slab = if progress.is_none() && self.is_small(&wanted, bytes) {
-            py.detach(|| self.array.read_slab_blocking(&selection, &options))?
-        } else {
-            let array = &self.array;
-            wait(py, progress, |task| async move {
-                array.read_slab(&selection, &options.with_task(task)).await
-            })?
-        };
+        let slab =
+            if progress.is_none() && self.is_small(&wanted, bytes) {
+                py.detach(|| self.array.read_slab_blocking(&selection, &options))?
+            } else {
+                let array = &self.array;
+                wait(py, progress, |task| async move {
+                    array.read_slab(&selection, &options.with_task(task)).await
+                })?
+            };
         self.to_numpy(py, slab)
     }
 
@@ -227,8 +230,7 @@ impl Array {
     ) -> Result<Bound<'py, PyAny>> {
         let wanted = indexes(key, self.rank(), true)?
             .ok_or_else(|| Error::usage("not an index").with_field("index"))?;
-        let options =
-            ReadOptions::default().with_order(order_of(order)?).with_missing(missing_of(missing)?);
+        let options = ReadOptions::default().with_order(order_of(order)?).with_missing(missing_of(missing)?);
         self.read(key.py(), wanted, options, progress.as_ref())
     }
 
@@ -244,8 +246,7 @@ impl Array {
     ) -> Result<()> {
         let py = key.py();
         let selection = self.selection(key)?;
-        let options =
-            ReadOptions::default().with_order(order_of(order)?).with_missing(missing_of(missing)?);
+        let options = ReadOptions::default().with_order(order_of(order)?).with_missing(missing_of(missing)?);
         let lent = Lent::writable(out)?;
         let array = &self.array;
         let lent = wait(py, progress.as_ref(), |task| async move {
@@ -329,9 +330,11 @@ impl Array {
         let values = self.values(values, &selection, order)?;
         let (options, progress) = write_options(options)?;
         let array = &self.array;
-        wait(py, progress.as_ref(), |task| async move {
-            write(array, &selection, values, options, task).await
-        })
+        wait(
+            py,
+            progress.as_ref(),
+            |task| async move { write(array, &selection, values, options, task).await },
+        )
     }
 }
 
@@ -368,9 +371,7 @@ impl Array {
 }
 
 /// The options of a write, and its progress callback.
-pub(crate) fn write_options(
-    given: Option<&Bound<'_, PyDict>>,
-) -> Result<(WriteOptions, Option<Py<PyAny>>)> {
+pub(crate) fn write_options(given: Option<&Bound<'_, PyDict>>) -> Result<(WriteOptions, Option<Py<PyAny>>)> {
     let (mut options, mut progress) = (WriteOptions::default(), None);
     for (name, value) in given.into_iter().flatten() {
         match name.extract::<&str>()? {
@@ -383,7 +384,6 @@ pub(crate) fn write_options(
     }
     Ok((options, progress))
 }
-
 
 /// Reads whole arrays at once: what is small of many of them, such as coordinates, in the time of the slowest.
 #[pyfunction]

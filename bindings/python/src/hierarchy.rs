@@ -145,19 +145,13 @@ pub(crate) fn edit_attributes(
     let py = set.py();
     let store = store.get().store.clone();
     let set = json::members(set)?;
-    let edit =
-        if replace { AttributesEdit::Replace(set) } else { AttributesEdit::Patch { set, unset } };
+    let edit = if replace { AttributesEdit::Replace(set) } else { AttributesEdit::Patch { set, unset } };
     wait(py, None, |_| async { hierarchy::edit_attributes(&store, path, &edit).await })
 }
 
 /// Gives an array another shape. What is cut off is deleted.
 #[pyfunction]
-pub(crate) fn resize(
-    py: Python<'_>,
-    store: &Bound<'_, Store>,
-    path: &str,
-    shape: Vec<u64>,
-) -> Result<Array> {
+pub(crate) fn resize(py: Python<'_>, store: &Bound<'_, Store>, path: &str, shape: Vec<u64>) -> Result<Array> {
     let store = store.get().store.clone();
     let array = wait(py, None, |_| async {
         hierarchy::resize(&store, path, &shape).await?.with_context(&context())

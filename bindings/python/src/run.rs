@@ -120,9 +120,6 @@ where
 }
 
 /// Runs what `work` makes, which may be dropped at any point when Ctrl-C stops it: opening, listing.
-pub(crate) fn ask<T: Send>(
-    py: Python<'_>,
-    work: impl Future<Output = zaro::Result<T>> + Send,
-) -> Result<T> {
+pub(crate) fn ask<T: Send>(py: Python<'_>, work: impl Future<Output = zaro::Result<T>> + Send) -> Result<T> {
     wait(py, None, |task| async move { task.unless_cancelled(work).await })
 }

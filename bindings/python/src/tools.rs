@@ -28,7 +28,9 @@ pub(crate) fn redacted(text: &str) -> String {
 /// Lengths by position or by name.
 fn sizes(given: &Bound<'_, PyAny>) -> Result<Sizes> {
     match given.cast::<PyDict>() {
-        Ok(named) => Ok(Sizes::Named(named.iter().map(|(n, v)| Ok((n.extract()?, v.extract()?))).collect::<PyResult<_>>()?)),
+        Ok(named) => Ok(Sizes::Named(
+            named.iter().map(|(n, v)| Ok((n.extract()?, v.extract()?))).collect::<PyResult<_>>()?,
+        )),
         Err(_) => Ok(Sizes::List(given.extract()?)),
     }
 }

@@ -4,9 +4,7 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use zaro::manifest::bucket::{
-    BucketZarr, History, HistoryState, ListingSource, current, document_at,
-};
+use zaro::manifest::bucket::{BucketZarr, History, HistoryState, ListingSource, current, document_at};
 use zaro::manifest::{
     LocalOptions, Manifest, ManifestOptions, Stored, Time, checksum_in, key_of, of_folder, store_manifest,
     verify_document, verify_folder,

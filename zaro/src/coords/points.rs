@@ -179,7 +179,8 @@ pub async fn read_at(
     let count = places.first().map_or(0, Vec::len);
     let mut located = Located { dims: dims.to_vec(), places: vec![Vec::with_capacity(dims.len()); count] };
     for (d, column) in dims.iter().zip(places) {
-        let extent = *array.shape().get(*d).ok_or_else(|| Error::usage(format!("there is no dimension {d}")))?;
+        let extent =
+            *array.shape().get(*d).ok_or_else(|| Error::usage(format!("there is no dimension {d}")))?;
         if column.len() != count {
             return Err(Error::usage("there must be as many positions along each dimension"));
         }
@@ -198,7 +199,12 @@ fn size(meta: &ArrayMeta) -> usize {
     if meta.data_type.is_variable() { 64 } else { meta.data_type.size() }
 }
 
-async fn read_located(array: &Array, located: &Located, rest: &[Index], options: &ReadOptions) -> Result<Slab> {
+async fn read_located(
+    array: &Array,
+    located: &Located,
+    rest: &[Index],
+    options: &ReadOptions,
+) -> Result<Slab> {
     let meta = array.meta();
     let (kept, others) = located.kept(rest, meta)?;
     let row = num::product_usize(&others)?;

@@ -299,12 +299,15 @@ fn points_are_the_elements_at_their_positions() {
         let at = |a: &[i64], b: &[i64]| vec![a.to_vec(), b.to_vec()];
         // The first and the last dimension; all of the middle, backwards.
         let rest = [Index::All, Index::Slice(None, None, -2), Index::All];
-        let slab = zaro::coords::read_at(&array, &[0, 2], &at(&[3, 0, -1], &[0, 5, -6]), &rest, &options).await?;
+        let slab =
+            zaro::coords::read_at(&array, &[0, 2], &at(&[3, 0, -1], &[0, 5, -6]), &rest, &options).await?;
         assert_eq!(slab.shape, [3, 3]);
         assert_eq!(slab.to_vec::<i32>()?, [114, 102, 90, 29, 17, 5, 114, 102, 90]);
         let none = zaro::coords::read_at(&array, &[1], &[vec![]], &[], &options).await?;
         assert_eq!(none.shape, [0, 4, 6]);
-        for (dims, places) in [(vec![0, 2], at(&[4], &[0])), (vec![0, 0], at(&[1], &[1])), (vec![0, 3], at(&[1], &[1]))] {
+        for (dims, places) in
+            [(vec![0, 2], at(&[4], &[0])), (vec![0, 0], at(&[1], &[1])), (vec![0, 3], at(&[1], &[1]))]
+        {
             assert!(zaro::coords::read_at(&array, &dims, &places, &[], &options).await.is_err(), "{dims:?}");
         }
         let ragged = zaro::coords::read_at(&array, &[0, 1], &at(&[1, 2], &[1]), &[], &options).await;
