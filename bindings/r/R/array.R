@@ -216,8 +216,8 @@ head.zaro_array <- function(x, n = 6L, ...) {
 #'
 #' The part of an array at values of its coordinates. One value selects what equals it
 #' and drops the dimension, two select everything between them, both included, and more
-#' select each. A year or a month (`"2000-07"`) is everything within it. Nothing is read
-#' but coordinates.
+#' select each. A year or a month (`"2000-07"`) is everything within it, and keeps the
+#' dimension. Nothing is read but coordinates.
 #'
 #' @param x A [zaro_array()].
 #' @param ... Values by dimension: `lat = c(-50, -40)`, `time = as.Date("2000-07-01")`,

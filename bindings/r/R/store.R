@@ -76,9 +76,10 @@ new_store <- function(uri, given = list(), prefixed = NULL, at = NULL) {
     fail("usage", "all options must have names")
   }
   given <- given[!vapply(given, is.null, NA)]
-  if (length(given$header)) {
-    given$header_id <- keep_secret(given$header)
-    given$header <- NULL
+  # Exactly this name: `$` would also find `header_env`.
+  if (length(given[["header"]])) {
+    given$header_id <- keep_secret(given[["header"]])
+    given[["header"]] <- NULL
   }
   if (length(prefixed)) given$options <- prefix_options(prefixed)
   if (!is.null(at)) given <- c(given, version_options(at))

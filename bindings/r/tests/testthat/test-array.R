@@ -48,9 +48,9 @@ test_that("the reversed order is indexed as it is shown", {
 test_that("values select", {
   x <- zaro_array(zaro_demo(), "sst")
   part <- zaro_sel(x, lat = c(-10, 10), month = "2000-07")
-  expect_identical(dim(part), c(lat = 4L, lon = 72L))
-  expect_identical(part[1, 1], x[7, 17, 1])
-  expect_identical(dim(zaro_sel(part, lon = c(0, 10))), c(lat = 4L, lon = 2L))
+  expect_identical(dim(part), c(month = 1L, lat = 4L, lon = 72L))
+  expect_identical(part[1, 1, 1], x[7, 17, 1])
+  expect_identical(dim(zaro_sel(part, lon = c(0, 10))), c(month = 1L, lat = 4L, lon = 2L))
   near <- zaro_sel(x, lat = 1, lon = 150, method = "nearest")
   expect_identical(dim(near), c(month = 12L))
   expect_identical(near[], x[, 18, 30], ignore_attr = TRUE)
@@ -90,10 +90,10 @@ test_that("pictures are drawn", {
 test_that("tables are long", {
   x <- zaro_sel(zaro_array(zaro_demo(), "sst"), month = "2000-07", lat = c(0, 10))
   d <- as.data.frame(x)
-  expect_named(d, c("lat", "lon", "sst"))
+  expect_named(d, c("month", "lat", "lon", "sst"))
   expect_identical(nrow(d), 144L)
   expect_identical(d$sst, as.vector(as.array(x)))
-  expect_identical(d$sst[d$lat == 7.5 & d$lon == 12.5], x[2, 3])
+  expect_identical(d$sst[d$lat == 7.5 & d$lon == 12.5], x[1, 2, 3])
 })
 
 test_that("blocks cover the array", {

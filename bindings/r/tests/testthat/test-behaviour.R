@@ -92,7 +92,10 @@ test_that("objects are small plain data, and open again where they arrive", {
   zaro_close()
   expect_identical(readRDS(file)[1, 1, ], x[1, 1, ])
   skip_if_not_installed("callr")
-  there <- callr::r(function(file) readRDS(file)[1, , ], list(file))
+  there <- callr::r(function(file) {
+    loadNamespace("zaro")
+    readRDS(file)[1, , ]
+  }, list(file))
   expect_identical(there, x[1, , ])
 })
 
@@ -105,7 +108,7 @@ test_that("workers give the same answers", {
   x <- zaro_array(zaro_demo(), "sst", cf = FALSE)
   future::plan(future::multisession, workers = 2)
   on.exit(future::plan(future::sequential), add = TRUE)
-  out <- future.apply::future_lapply(1:3, function(i) x[i, , ])
+  out <- future.apply::future_lapply(1:3, function(i) x[i, , ], future.packages = "zaro")
   expect_identical(out[[2]], x[2, , ])
 })
 
