@@ -464,7 +464,10 @@ async fn a_long_series_is_read_in_windows() {
     // Windows of 1,024 chunks of 8 numbers each.
     let served = served(|config| config.limits.decoded = 16 << 10).await;
     let field = store(&served.folder.path().join("field.zarr"));
-    let new = NewArray::new(DataType::UInt(16), [10_000, 8]).with_chunks(Some(vec![1, 8]));
+    let names = ["dim0", "dim1"].map(|name| Some(name.to_owned()));
+    let new = NewArray::new(DataType::UInt(16), [10_000, 8])
+        .with_chunks(Some(vec![1, 8]))
+        .with_dimension_names(Some(names.to_vec()));
     let array = create_array(&field, "long", &new, Existing::Replace).await.unwrap();
     let all: Vec<u16> = (0..80_000u32).map(|i| u16::try_from(i * 7 % 50_021).unwrap()).collect();
     array.write(zaro::Selection::all(), &all).await.unwrap();
