@@ -155,7 +155,16 @@ pub(crate) async fn answer(app: &App, request: &Request) -> std::result::Result<
         return Err(Fault::not_found());
     }
     app.sources.visit(&name, &uri)?;
-    if let Err(fault) = app.source(request, &name).await {
+    let opened = async {
+        let source = app.source(request, &name).await?;
+        match source.zarr() {
+            // Some stores are opened without a look.
+            Ok(zarr) => zarr.node("").await.map(drop).map_err(Fault::from),
+            // The bytes of a damaged Zarr are there all the same.
+            Err(_) => Ok(()),
+        }
+    };
+    if let Err(fault) = opened.await {
         app.sources.leave(&name);
         return Err(fault);
     }

@@ -65,18 +65,18 @@ pub(crate) async fn answer(app: &App, request: &Request, path: &RequestPath) -> 
             if !plausible {
                 return Err(Fault::not_found());
             }
-            let visible = match upper {
+            let (visible, own) = match upper {
                 // Of one Zarr its own state tells, not a list that may be some seconds old.
                 [_, _, id] => match app.sees(request, id).await? {
-                    Some(_) => Some(vec![(*id).to_owned()]),
+                    Some(own) => (Some(vec![(*id).to_owned()]), own),
                     None => {
                         let path = path.with(3, &app.sources.nobody(id));
                         return Box::pin(answer(app, request, &path)).await;
                     }
                 },
-                _ => app.visible_ids(request, &archive, &key).await?,
+                _ => (app.visible_ids(request, &archive, &key).await?, false),
             };
-            let source = archive.tree(Caching::Live, private, visible.as_deref());
+            let source = archive.tree(Caching::Live, private || own, visible.as_deref());
             let there = match &visible {
                 _ if key.is_empty() => true,
                 // Without a look: a folder of hidden Zarrs takes no more time than none.
@@ -142,9 +142,9 @@ impl Away {
     /// Sends a client there. Nobody keeps a signed address, nor tells it to the next server.
     pub(crate) fn redirect(self, status: StatusCode) -> Result<Response, Fault> {
         match self {
-            Self::Public(url) => redirect_to(status, &url),
+            Self::Public(url) => redirect_to(status, &url, false),
             Self::Signed(url) => {
-                let mut response = redirect_to(status, &url)?;
+                let mut response = redirect_to(status, &url, true)?;
                 let headers = response.headers_mut();
                 headers.insert(CACHE_CONTROL, Caching::Never.value(true));
                 headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
@@ -180,13 +180,13 @@ pub(crate) fn path_of(id: &str, checksum: &Digest) -> Option<String> {
 }
 
 /// A redirect that nobody keeps without asking again: what is public today may not be tomorrow.
-pub(crate) fn redirect_to(status: StatusCode, location: &str) -> Result<Response, Fault> {
+pub(crate) fn redirect_to(status: StatusCode, location: &str, private: bool) -> Result<Response, Fault> {
     let mut response = empty(status);
     let location = HeaderValue::from_str(location);
     let location = location
         .map_err(|_| Fault::new(StatusCode::BAD_GATEWAY, "the object has no address that can be sent"))?;
     response.headers_mut().insert(LOCATION, location);
-    response.headers_mut().insert(CACHE_CONTROL, Caching::Live.value(false));
+    response.headers_mut().insert(CACHE_CONTROL, Caching::Live.value(private));
     Ok(response)
 }
 

@@ -90,7 +90,7 @@ async fn download(call: &Call<'_>, version: &OpenVersion, key: &str) -> Result<R
         return away.redirect(StatusCode::FOUND);
     }
     let folder = path_of(&version.id, &version.checksum).ok_or_else(Fault::not_found)?;
-    redirect_to(StatusCode::FOUND, &format!("{}{folder}{}", call.base, encode(key)))
+    redirect_to(StatusCode::FOUND, &format!("{}{folder}{}", call.base, encode(key)), call.private)
 }
 
 /// What changed from one version to another, a page of it.

@@ -84,7 +84,11 @@ pub(super) async fn at(call: &Call<'_>, id: &str, time: &str) -> Result<Response
     let time = time_in(time)?;
     let found = call.archive.version_at(id, time).await.map_err(|e| Fault::behind(&e))?;
     let found = found.ok_or_else(Fault::not_found)?;
-    redirect_to(StatusCode::FOUND, &format!("{}/api/zarr/{id}/versions/{}/", call.base, found.checksum))
+    redirect_to(
+        StatusCode::FOUND,
+        &format!("{}/api/zarr/{id}/versions/{}/", call.base, found.checksum),
+        call.private,
+    )
 }
 
 /// A Zarr as the archive's API has it; its name tells all.
