@@ -23,7 +23,7 @@ def rustdoc_json():
     """Runs rustdoc, and gives what it says of the crate."""
     env = dict(os.environ, RUSTDOC=str(Path(__file__).resolve()), RUSTDOCFLAGS="")
     # The packages of all other steps: with fewer, dependencies would have other features and be compiled again.
-    packages = ["-p", "zaro", "-p", "zaro-serve", "-p", "zaro-cli"]
+    packages = ["-p", "zaro", "-p", "zaro-serve", "-p", "zaro-cli", "-p", "zaro-python", "-p", "zaro-r"]
     command = ["cargo", "doc", "--locked", "--quiet", "--no-deps", *packages, "--all-features"]
     subprocess.run(command, cwd=ROOT, env=env, check=True)
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))

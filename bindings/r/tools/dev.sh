@@ -5,5 +5,5 @@ set -eu
 root=$(cd "$(dirname "$0")/../../.." && pwd)
 mkdir -p "$root/target/r-library"
 ZARO_R_PROFILE=${ZARO_R_PROFILE:-dev} ZARO_R_TARGET="$root/target" \
-  ZARO_R_CARGO="--lib -p zaro -p zaro-serve -p zaro-cli --all-features" \
+  ZARO_R_CARGO="--lib --bins --tests -p zaro -p zaro-serve -p zaro-cli -p zaro-python --all-features" \
   R CMD INSTALL --no-docs --no-test-load --library="$root/target/r-library" "$root/bindings/r"
