@@ -503,9 +503,12 @@ async fn the_state_of_a_key_is_that_of_its_target() {
         let server = TinyServer::start(move |_| {
             let n = now.load(Ordering::SeqCst);
             let headers = match tagged {
-                true => vec![("ETag".to_owned(), format!("\"state-{n}\""))],
-                false => vec![("Last-Modified".to_owned(), format!("Thu, 0{n} Jan 2026 00:00:00 GMT"))],
+                true => [("etag", format!("\"state-{n}\"")), ("last-modified", String::new())],
+                false => {
+                    [("etag", String::new()), ("last-modified", format!("Sun, 15 Nov 2026 10:00:0{n} GMT"))]
+                }
             };
+            let headers = headers.map(|(name, value)| (name.to_owned(), value)).to_vec();
             TinyReply::ObjectWith(b"0123456789".to_vec(), headers)
         });
         let url = format!("{}/data", server.url());
