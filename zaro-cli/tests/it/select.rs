@@ -97,7 +97,7 @@ fn times_that_cannot_be_decoded_are_not_looked_up_by_date() {
         ] {
             s.zaro(&[&["read", "@", "t"], more].concat()).fails(2, why);
         }
-        assert_eq!(read(&s, &["--sel", "time=1,lat=0"]), "8.0,9.0\n");
+        assert_eq!(read(&s, &["--sel", "time=1,lat=0"]), "8.0\n9.0\n");
         let info = s.zaro(&["info", "@"]).text();
         assert!(info.contains(units), "{info}");
     }
