@@ -49,6 +49,7 @@ pub struct Request {
 
 /// Decides by what an image takes whether it is read: the images of a plate need not be alike.
 #[derive(Clone)]
+#[allow(clippy::type_complexity, reason = "one function, named by the struct")]
 pub struct Admit(pub Arc<dyn Fn(&RenderPlan) -> Result<()> + Send + Sync>);
 
 impl fmt::Debug for Admit {
