@@ -216,6 +216,7 @@ pub(crate) fn failure_of_panic() -> Value {
 }
 
 /// Work that panics, fails with a given text, or takes its time: for the tests of the package.
+#[allow(clippy::panic, reason = "the tests of the package try what a panic does to R")]
 pub(crate) fn trial(call: &Call, args: &Value) -> Result<Value, Stop> {
     let what = args.word("what")?.to_owned();
     let text = args.text("text").unwrap_or_default().to_owned();
