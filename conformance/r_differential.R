@@ -21,7 +21,6 @@ put <- function(x, name) {
     if (type == "character") {
       # A missing one differs from the text "NA".
       plain[is.na(plain)] <- "\001NA"
-      plain <- enc2utf8(plain)
     }
     writeBin(plain, con, useBytes = TRUE)
   }
