@@ -4,7 +4,7 @@
 
 wrk, the server and nginx share this machine. Both serve a folder of 1,000 files of one size, asked for at random over
 keep-alive connections; rounds alternate, and the best of each counts. nginx has sendfile, open_file_cache, two workers
-and no access log.
+and no access log. Memory is the peak of resident memory, of nginx that of its processes together.
 """
 
 import argparse
@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -58,15 +59,25 @@ def wrk(url, prefix, work, seconds, connections):
     return rate, p99
 
 
+def peak(pid):
+    """The most memory that a process and its children held, in bytes."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(re.search(r"VmHWM:\s+(\d+)", status)[1]) * 1024 + sum(peak(child) for child in children)
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--zaro")
     p.add_argument("--seconds", type=int, default=8)
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--connections", type=int, default=64)
+    p.add_argument("--before", help="another zaro, measured in the same rounds")
     p.add_argument("--out", default=str(HERE / "results-serve.md"))
     args = p.parse_args()
-    zaro = common.find_zaro(args.zaro)
+    programs = {"zaro": common.find_zaro(args.zaro)}
+    if args.before:
+        programs["zaro before"] = args.before
     rows = []
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as folder:
         work = Path(folder)
@@ -78,27 +89,32 @@ def main():
             for n in range(1000):
                 (root / f"f{n}").write_bytes(os.urandom(size))
             port, process = nginx(root, work)
-            server = Server(zaro, f"x={root}")
-            best = {"zaro": (0, ""), "nginx": (0, "")}
+            servers = {name: Server(program, f"x={root}") for name, program in programs.items()}
+            asked = {name: (server.url, "/data/x/", server.process.pid) for name, server in servers.items()}
+            asked["nginx"] = (f"http://127.0.0.1:{port}", "/", process.pid)
+            # Files that were written just now may still change: the server does not keep them in memory.
+            time.sleep(3)
+            best = {name: (0, "") for name in asked}
             for _ in range(args.rounds):
-                best["zaro"] = max(best["zaro"], wrk(server.url, "/data/x/", work, args.seconds, args.connections))
-                best["nginx"] = max(best["nginx"], wrk(f"http://127.0.0.1:{port}", "/", work, args.seconds, args.connections))
-            server.stop()
+                for name, (url, prefix, _) in asked.items():
+                    best[name] = max(best[name], wrk(url, prefix, work, args.seconds, args.connections))
+            for name, (rate, p99) in best.items():
+                rows.append((size, name, rate, p99, peak(asked[name][2]), rate / best["nginx"][0]))
+                print(*rows[-1], flush=True)
+            for server in servers.values():
+                server.stop()
             process.terminate()
             process.wait()
-            rows.append((size, best))
-            print(size, best, flush=True)
     lines = [
         f"# Serving, {datetime.date.today()}",
         "",
         f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()} {platform.release()}; wrk with 2 threads and {args.connections} connections on the same machine, best of {args.rounds} rounds of {args.seconds} s. Written by `bench/serve.py`.",
         "",
-        "| objects | zaro, requests/s | p99 | nginx, requests/s | p99 | zaro / nginx |",
+        "| objects | server | requests/s | p99 | peak memory | of nginx |",
         "|---|---|---|---|---|---|",
     ]
-    for size, best in rows:
-        (a, pa), (b, pb) = best["zaro"], best["nginx"]
-        lines.append(f"| {size >> 10} KiB | {a:,.0f} | {pa} | {b:,.0f} | {pb} | {a / b:.2f} |")
+    for size, name, rate, p99, memory, ratio in rows:
+        lines.append(f"| {size >> 10} KiB | {name} | {rate:,.0f} | {p99} | {memory / 2**20:.0f} MiB | {ratio:.2f} |")
     Path(args.out).write_text("\n".join(lines) + "\n")
 
 

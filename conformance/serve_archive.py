@@ -135,9 +135,9 @@ class Objects(BaseHTTPRequestHandler):
 class Zaro:
     """A running server."""
 
-    def __init__(self, zaro, *args):
+    def __init__(self, zaro, *args, stderr=None):
         command = [zaro, "serve", *map(str, args), "--bind", "127.0.0.1:0"]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True)
         line = self.process.stdout.readline().strip()
         self.base = "/".join(line.split("/")[:3])
         # An archive has a second line: where its tree is.
@@ -263,6 +263,23 @@ def check_pages(check, server, checksum, count):
     print(f"figure  {count} files in pages of 1000: {took:.1f} s, {took * 1e6 / count:.0f} us a file")
 
 
+def check_diff(check, server, before, after, count):
+    """Every difference of two large versions, page by page: every third entry has other bytes."""
+    target, seen, times = f"/api/zarr/{BIG}/versions/{before}/diff/{after}/?page_size=1000", [], []
+    while target:
+        began = time.perf_counter()
+        _, page = server.json(target)
+        times.append(time.perf_counter() - began)
+        seen += [(row["Key"], row["Change"]) for row in page["results"]]
+        target = page["next"]
+    wanted = {(f"0/{i // 10000}/{i // 100 % 100}/{i % 100}", "changed") for i in range(0, count, 3)}
+    check("all differences, each once", (len(seen), set(seen) == wanted), (len(wanted), True))
+    rest = statistics.median(times[1:]) if times[1:] else 0
+    print(f"figure  {len(seen)} differences of two versions of {count} entries: first page {times[0]:.2f} s, others {rest * 1e3:.1f} ms each, "
+          f"all {sum(times):.1f} s")
+    check("later pages are looked up", rest < 0.5)
+
+
 def median_of(server, targets, status):
     """The median time of a request on one connection, in microseconds, and how many a second."""
     connection = http.client.HTTPConnection(server.host, timeout=60)
@@ -279,7 +296,7 @@ def median_of(server, targets, status):
     return statistics.median(times) * 1e6, len(times) / sum(times)
 
 
-def check_large(check, server, checksum, flat, small, count):
+def check_large(check, server, checksum, changed, flat, small, count):
     base = f"/zarrs/{BIG[:3]}/{BIG[3:6]}/{BIG}/{checksum}.zarr"
     entry = f"{base}/0/0/0/0"
     before = server.memory()
@@ -308,6 +325,7 @@ def check_large(check, server, checksum, flat, small, count):
         print(f"figure  folder of {rows} rows as {kind}: first byte after {took_first * 1e3:.0f} ms, "
               f"all {len(text) / 1e6:.1f} MB after {time.perf_counter() - began:.2f} s")
     check_pages(check, server, checksum, count)
+    check_diff(check, server, checksum, changed, count)
     now, most = server.memory()
     print(f"figure  resident: {before[0]} MB before, {now} MB now, {most} MB at most")
     check("memory is bounded", most < 250 + 260 * count / 1e6)
@@ -364,6 +382,9 @@ def main():
         leaves = ((f"0/{i // 10000}/{i // 100 % 100}/{i % 100}", md5(b"%d" % i), i % 1000, md5(b"%d" % i))
                   for i in range(args.entries))
         big = write_manifest(root, BIG, leaves, "2024-01-01")
+        leaves = ((f"0/{i // 10000}/{i // 100 % 100}/{i % 100}", md5(b"%d" % i), i % 1000, md5(b"%d" % (i + (i % 3 == 0) * args.entries)))
+                  for i in range(args.entries))
+        changed = write_manifest(root, BIG, leaves, "2023-12-01")
         if args.entries == 1_000_000:
             check("the checksum of a million leaves", big, MILLION)
         rows = ((f"d/{i}", md5(b"%d" % i), i, md5(b"%d" % i)) for i in range(min(args.entries, ROWS)))
@@ -375,7 +396,7 @@ def main():
             check_tree(check, server, old, new)
             check_api(check, server, old, new)
             check_zarr_python(check, server, old, new)
-            check_large(check, server, big, flat, new, args.entries)
+            check_large(check, server, big, changed, flat, new, args.entries)
             run_schemathesis(check, server, args.examples, folder, old, new)
         finally:
             server.stop()

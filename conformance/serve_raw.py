@@ -11,6 +11,7 @@
 
 import atexit
 import concurrent.futures
+import datetime
 import email.utils
 import hashlib
 import http.client
@@ -24,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.parse
 from pathlib import Path
 
 import common
@@ -68,7 +70,7 @@ def free_port():
 class Nginx:
     """nginx over one folder."""
 
-    def __init__(self, root, work):
+    def __init__(self, root, work, more=""):
         self.port = free_port()
         conf = work / "nginx.conf"
         conf.write_text(
@@ -77,7 +79,7 @@ class Nginx:
             "events { worker_connections 1024; }\n"
             f"http {{ access_log off; default_type application/octet-stream; if_modified_since before;\n"
             f"client_body_temp_path {work}; proxy_temp_path {work}; fastcgi_temp_path {work}; uwsgi_temp_path {work}; scgi_temp_path {work};\n"
-            f"keepalive_requests 1000000; server {{ listen 127.0.0.1:{self.port}; root {root}; etag on; }} }}\n"
+            f"keepalive_requests 1000000; server {{ listen 127.0.0.1:{self.port}; root {root}; etag on; {more} }} }}\n"
         )
         binary = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin") or str(
             common.REPO / "target/servers/nginx/root/usr/sbin/nginx"
@@ -336,6 +338,51 @@ def clients(zaro, work):
     server.stop()
 
 
+def dates(zaro, work):
+    """An Icechunk repository as it was, by the times that the icechunk library tells."""
+    try:
+        import icechunk
+    except ImportError:
+        return print("*** no icechunk library here: its dates are not tried ***", file=sys.stderr)
+    import zarr
+    from zarr.storage import FsspecStore
+
+    repo = icechunk.Repository.create(icechunk.local_filesystem_storage(str(work / "dated")))
+    for number in range(4):
+        session = repo.writable_session("main")
+        root = zarr.group(store=session.store, overwrite=True)
+        root.create_array("a", shape=(3,), chunks=(2,), dtype="int32")[:] = number
+        session.commit(f"number {number}")
+        time.sleep(0.01)
+    server = Server(zaro, f"dated={work / 'dated'}")
+    for commit in repo.ancestry(branch="main"):
+        # A microsecond is all that lies between two states.
+        for moment, later in ((commit.written_at, 0), (commit.written_at - datetime.timedelta(microseconds=1), 1)):
+            number = int(commit.message.split()[-1]) - later if commit.message.startswith("number") else -1 - later
+            text = moment.isoformat()
+            done = subprocess.run([zaro, "read", str(work / "dated"), "a", "--at", text], capture_output=True, text=True)
+            url = f"{server.url}/data/dated@{urllib.parse.quote(text)}"
+            if number >= 0:
+                check(f"--at {text}", done.stdout.strip() == f"[{number} {number} {number}]", done.stdout + done.stderr)
+                values = zarr.open_group(FsspecStore.from_url(url), mode="r")["a"][:].tolist()
+                check(f"dated@{text}", values == [number] * 3, values)
+            else:
+                # At first there was an empty root, and before it nothing.
+                check(f"--at {text} has no array", done.returncode == 3, done.stderr)
+                status = fetch_status(f"{url}/a/zarr.json")
+                check(f"dated@{text} has no array", status == 404, status)
+    server.stop()
+
+
+def fetch_status(url):
+    parsed = urllib.parse.urlparse(url)
+    connection = http.client.HTTPConnection(parsed.netloc, timeout=60)
+    connection.request("GET", parsed.path)
+    status = connection.getresponse().status
+    connection.close()
+    return status
+
+
 def main():
     p = common.parser(__doc__)
     p.add_argument("--requests", type=int, default=20_000)
@@ -346,6 +393,7 @@ def main():
         work = Path(folder)
         beside_nginx(zaro, work, args.requests, args.seed)
         clients(zaro, work)
+        dates(zaro, work)
     print(f"{passed} passed, {failed} failed")
     sys.exit(bool(failed))
 

@@ -22,7 +22,9 @@ FILE = ROOT / "zaro" / "public-api.txt"
 def rustdoc_json():
     """Runs rustdoc, and gives what it says of the crate."""
     env = dict(os.environ, RUSTDOC=str(Path(__file__).resolve()), RUSTDOCFLAGS="")
-    command = ["cargo", "rustdoc", "--locked", "--quiet", "-p", "zaro", "--lib", "--all-features"]
+    # The packages of all other steps: with fewer, dependencies would have other features and be compiled again.
+    packages = ["-p", "zaro", "-p", "zaro-serve", "-p", "zaro-cli", "-p", "zaro-python", "-p", "zaro-r"]
+    command = ["cargo", "doc", "--locked", "--quiet", "--no-deps", *packages, "--all-features"]
     subprocess.run(command, cwd=ROOT, env=env, check=True)
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     return json.loads((target / "doc" / "zaro.json").read_text())

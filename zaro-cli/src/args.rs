@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 use zaro::internal::path::shown;
+use zaro::manifest::Time;
 use zaro::meta::{Finding, Format, Mode};
 use zaro::open::{SourceOptions, open_with};
 use zaro::reference::ReferenceStore;
@@ -24,8 +25,8 @@ static BARE_NUMBERS: AtomicBool = AtomicBool::new(false);
 pub(crate) const STORE_OPTIONS: &str = "Store options";
 
 /// The store options that apply only to reading.
-pub(crate) const OF_READING: [&str; 8] =
-    ["root", "reference_target", "template", "allow_local", "branch", "tag", "snapshot", "objects"];
+pub(crate) const OF_READING: [&str; 9] =
+    ["root", "reference_target", "template", "allow_local", "branch", "tag", "snapshot", "at", "objects"];
 
 /// Where the Zarr is.
 #[derive(Debug, Clone, Args)]
@@ -96,6 +97,9 @@ pub(crate) struct Common {
     /// Snapshot of an Icechunk repository
     #[arg(long, global = true, value_name = "ID", conflicts_with_all = ["branch", "tag"], help_heading = STORE_OPTIONS)]
     snapshot: Option<String>,
+    /// Icechunk repository as its branch was at this time, e.g. 2024-05-01 or 2024-05-01T12:00:00Z
+    #[arg(long, global = true, value_name = "TIME", conflicts_with_all = ["tag", "snapshot"], help_heading = STORE_OPTIONS)]
+    at: Option<String>,
     /// Address of the objects a manifest lists [default: derived from the manifest's own]
     #[arg(long, global = true, value_name = "URI", help_heading = STORE_OPTIONS)]
     objects: Option<String>,
@@ -177,6 +181,11 @@ impl Common {
         let snapshot = self.snapshot.clone().map(Version::Snapshot);
         let tag = self.tag.clone().map(Version::Tag);
         source.version = snapshot.or(tag).or(self.branch.clone().map(Version::Branch));
+        if let Some(at) = &self.at {
+            let time = Time::parse_date(at).map_err(|e| Error::usage(format!("--at: {}", e.message())))?;
+            let branch = self.branch.clone().unwrap_or_else(|| "main".to_owned());
+            source.version = Some(Version::At(branch, time));
+        }
         Ok(source)
     }
 
@@ -203,6 +212,7 @@ impl Common {
             ("--branch", &self.branch),
             ("--tag", &self.tag),
             ("--snapshot", &self.snapshot),
+            ("--at", &self.at),
             ("--objects", &self.objects),
             ("--zarr-format", &format),
         ];

@@ -24,7 +24,7 @@ Examples:
   zaro info s3://bucket/image.zarr --anonymous
 
 For a group: dimensions, arrays with their units and names, and the ranges of coordinates, for
-which their first and last chunks are read.";
+which their first and last chunks are read. A step is named only if all values were read.";
 
 /// A tree longer than this is truncated, unless --all is given.
 const MOST_LINES: usize = 200;

@@ -247,7 +247,7 @@ impl Read {
         job.warn_after(&lost);
         let names = points.dimensions(array, &rest);
         if let (true, Format::Csv) = (self.coords || self.long, self.form()) {
-            let columns = points.columns(zarr, array, &rest).await?;
+            let columns = points.columns(zarr, array, lookup, &rest).await?;
             sink = Box::new(Csv::new(self.cf).long(columns, array_name(array)));
         }
         let (shape, data_type) = (slab.shape.clone(), slab.data_type.clone());

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use zaro::{Error, Result};
@@ -21,14 +22,16 @@ Examples:
   To everybody, from a bucket:
       zaro serve s3://bucket/data.zarr --anonymous --bind 0.0.0.0:8000
   An archive with all versions of its Zarrs (zarr-manifest/ beside zarr/), as folders at /zarrs/ and JSON at /api/:
-      zaro serve s3://dandiarchive --anonymous --redirect";
+      zaro serve s3://dandiarchive --anonymous --redirect
+  Whatever lies below an address, when a client names it (http://127.0.0.1:8000/open?uri=https://host/data/x.zarr):
+      zaro serve --open https://host/data";
 
 /// Serve Zarrs over HTTP: plain Zarr for every client, read-only
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Serve {
     /// What to serve: NAME=URI, a URI, or a folder of Zarrs; may be repeated
-    #[arg(value_name = "[NAME=]URI", required_unless_present = "sources_file")]
+    #[arg(value_name = "[NAME=]URI", required_unless_present_any = ["sources_file", "open"])]
     sources: Vec<String>,
     /// File with more of them, one per line; read again on SIGHUP, as are tokens and certificates
     #[arg(long = "sources", value_name = "FILE")]
@@ -60,9 +63,21 @@ pub(crate) struct Serve {
     /// File of tokens: a token and the names of sources it opens per line
     #[arg(long, value_name = "FILE")]
     tokens: Option<PathBuf>,
-    /// Send clients to the objects of a version where anybody may read them, instead of passing their bytes on
+    /// What clients may open with /open?uri=: addresses below this one, e.g. https://host/data; may be repeated
+    #[arg(long, value_name = "PREFIX")]
+    open: Vec<String>,
+    /// Seconds for which the embargo tags of a bucket's objects are taken for unchanged
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    embargo_ttl: u64,
+    /// Serve Zarrs to everybody although their objects are tagged embargoed=true
+    #[arg(long)]
+    ignore_embargo_tags: bool,
+    /// Send clients to the objects of a version instead of passing their bytes on: to public addresses, or signed URLs
     #[arg(long)]
     redirect: bool,
+    /// Seconds for which a signed URL is valid, at most 900; 0 to sign none
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    signed_ttl: u64,
     /// Log requests to standard error: none, plain or json
     #[arg(long, value_name = "FORMAT", default_value = "none")]
     access_log: String,
@@ -126,12 +141,15 @@ impl Serve {
         config.proxies.clone_from(&self.trust_proxy);
         config.hidden.clone_from(&self.hide);
         config.tokens.clone_from(&self.tokens);
+        config.open.clone_from(&self.open);
         config.metrics = self.metrics;
         config.tls = self.tls_cert.clone().zip(self.tls_key.clone());
         config.limits.rate = self.rate;
         config.limits.connections = self.max_connections;
         config.limits.connections_per_client = self.max_connections_per_client;
+        config.embargo = (!self.ignore_embargo_tags).then(|| Duration::from_secs(self.embargo_ttl));
         config.redirect = self.redirect;
+        config.signed_time = Duration::from_secs(self.signed_ttl);
         config.log = match self.access_log.as_str() {
             "none" => LogFormat::None,
             "plain" => LogFormat::Plain,

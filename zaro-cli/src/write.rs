@@ -129,7 +129,7 @@ impl Write {
     /// Runs the command.
     pub(crate) async fn run(&self, common: &Common) -> Result<()> {
         let named = |e: Error| if e.store().is_none() { e.within(self.from.display()) } else { e };
-        let mut input = self.open().map_err(named)?;
+        let mut input = self.open()?;
         if !self.create {
             self.refuse_idle_options()?;
         }
@@ -205,6 +205,7 @@ impl Write {
 
     /// Opens the input and reads its shape and type.
     fn open(&self) -> Result<Input> {
+        let named = |e: Error| e.within(self.from.display());
         let read: fn(RawOrigin) -> Result<Input> =
             match self.input_format.or_else(|| Format::of_file(&self.from)) {
                 Some(Format::Npy) => Input::npy,
@@ -212,15 +213,17 @@ impl Write {
                 Some(Format::Csv) => Input::csv,
                 Some(Format::Json) => Input::json,
                 Some(Format::Table | Format::Png) | None => {
-                    return Err(Error::usage(
+                    return Err(named(Error::usage(
                         "unknown extension (known are .npy .raw .bin .csv .json); add --input-format",
-                    ));
+                    )));
                 }
             };
-        read(match self.from.as_os_str() == "-" {
+        let origin = match self.from.as_os_str() == "-" {
             true => RawOrigin::Pipe(Box::new(signal::StoppableStdin::new()?)),
+            // Its errors name the file.
             false => RawOrigin::open(&self.from)?,
-        })
+        };
+        read(origin).map_err(named)
     }
 
     /// An option that is for a new array only, if one was given.

@@ -1,26 +1,23 @@
 //! Sockets: listening, accepting, time limits, and ending in good order.
 
 use std::collections::HashMap;
-use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Limited};
-use hyper::StatusCode;
 use hyper::body::Incoming;
-use hyper::header::CONTENT_LENGTH;
+use hyper::header::{CONTENT_LENGTH, HOST, HeaderValue};
 use hyper::service::service_fn;
+use hyper::{StatusCode, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, Sleep};
 use tokio_rustls::TlsAcceptor;
 use zaro::{Error, Result};
 
@@ -30,6 +27,8 @@ use crate::config::{Config, Limits};
 use crate::limits::Rate;
 use crate::metrics;
 use crate::request::{Query, Request};
+use crate::streams::{Prompt, Watched};
+use crate::talkers::{Talkers, on};
 use crate::tls;
 
 /// The largest body of a request: that of a PROPFIND.
@@ -139,10 +138,11 @@ impl Server {
             most: limits.connections_per_client.max(1),
         });
         let graceful = Arc::new(GracefulShutdown::new());
+        let talkers = Arc::new(Talkers::start()?);
         let mut loops = tokio::task::JoinSet::new();
         for listener in self.listeners {
             let (serving, shared, graceful) = (self.serving.clone(), shared.clone(), graceful.clone());
-            loops.spawn(accept(listener, serving, shared, graceful));
+            loops.spawn(accept(listener, serving, shared, graceful, talkers.clone()));
         }
         stop.await;
         loops.shutdown().await;
@@ -193,7 +193,9 @@ async fn accept(
     serving: Serving,
     shared: Arc<Connections>,
     graceful: Arc<GracefulShutdown>,
+    talkers: Arc<Talkers>,
 ) {
+    let workers = Handle::current();
     loop {
         // Beyond the limit, clients wait in the system's queue.
         let Ok(place) = shared.all.clone().acquire_owned().await else { return };
@@ -213,24 +215,30 @@ async fn accept(
         }
         let _ = stream.set_nodelay(true);
         let watcher = graceful.watcher();
-        let serving = serving.clone();
-        tokio::spawn(async move {
-            app.metrics.connection(1);
-            let limits = &app.config.limits;
-            let stream = Watched::new(stream, limits);
-            match tls {
-                None => talk(stream, peer, serving, limits, watcher).await,
-                // A client that does not come to an end with its greeting is cut off.
-                Some(tls) => {
-                    if let Ok(Ok(stream)) = tokio::time::timeout(limits.header_time, tls.accept(stream)).await
-                    {
-                        talk(stream, peer, serving, limits, watcher).await;
+        let (serving, workers) = (serving.clone(), workers.clone());
+        // The socket moves to the thread that talks to this client.
+        let Ok(stream) = stream.into_std() else { continue };
+        talkers.give(Box::new(move || {
+            Box::pin(async move {
+                app.metrics.connection(1);
+                let limits = &app.config.limits;
+                if let Ok(stream) = TcpStream::from_std(stream) {
+                    let stream = Watched::new(stream, limits);
+                    match tls {
+                        None => talk(stream, peer, serving, limits, watcher, workers).await,
+                        // A client that does not come to an end with its greeting is cut off.
+                        Some(tls) => {
+                            let greeted = tokio::time::timeout(limits.header_time, tls.accept(stream));
+                            if let Ok(Ok(stream)) = greeted.await {
+                                talk(stream, peer, serving, limits, watcher, workers).await;
+                            }
+                        }
                     }
                 }
-            }
-            app.metrics.connection(-1);
-            drop((counted, place));
-        });
+                app.metrics.connection(-1);
+                drop((counted, place));
+            })
+        }));
     }
 }
 
@@ -241,6 +249,7 @@ async fn talk(
     serving: Serving,
     limits: &Limits,
     watcher: Watcher,
+    workers: Handle,
 ) {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
@@ -258,32 +267,46 @@ async fn talk(
         .keep_alive_interval(Duration::from_secs(30))
         .keep_alive_timeout(Duration::from_secs(20));
     let service = service_fn(move |incoming| {
-        let serving = serving.clone();
-        async move { Ok::<_, std::convert::Infallible>(respond(serving.current(), peer.ip(), incoming).await) }
+        let (current, workers) = (serving.current(), workers.clone());
+        async move { Ok::<_, std::convert::Infallible>(respond(current, peer.ip(), incoming, &workers).await) }
     });
+    let stream = Prompt::new(stream, limits.header_time);
     let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
     // What a client does wrong is its own affair.
     let _ = watcher.watch(connection).await;
 }
 
-async fn respond(current: Current, peer: IpAddr, incoming: hyper::Request<Incoming>) -> Response {
+async fn respond(
+    current: Current,
+    peer: IpAddr,
+    incoming: hyper::Request<Incoming>,
+    workers: &Handle,
+) -> Response {
     let Current { app, rate, .. } = current;
     let started = std::time::Instant::now();
     let _counting = app.metrics.begin();
     let limit = app.config.limits.answer_time;
-    let (request, response) = match read(&app, peer, incoming, limit).await {
-        Ok(request) => {
+    let (request, response) = match read(&app, peer, incoming, app.config.limits.header_time).await {
+        Ok(request) if app.is_at_hand(&request) => {
             let answered = answer(&app, rate.as_deref(), &request, limit).await;
+            (Arc::new(request), answered)
+        }
+        Ok(request) => {
+            let request = Arc::new(request);
+            let (same, of) = (request.clone(), app.clone());
+            let answered = on(workers, async move { answer(&of, rate.as_deref(), &same, limit).await }).await;
+            let failed = || Fault::new(StatusCode::INTERNAL_SERVER_ERROR, "the answer could not be made");
+            let answered = answered.unwrap_or_else(|| app.fault(&request, failed()));
             (request, answered)
         }
         Err((request, fault)) => {
             let response = app.fault(&request, fault);
-            (request, response)
+            (Arc::new(request), response)
         }
     };
     let (status, took) = (response.status().as_u16(), started.elapsed());
     app.metrics.answered(&request.path, status, took);
-    let length = response.headers().get(CONTENT_LENGTH).and_then(|n| n.to_str().ok()?.parse().ok());
+    let length = || response.headers().get(CONTENT_LENGTH).and_then(|n| n.to_str().ok()?.parse().ok());
     metrics::log(app.config.log, &request, status, length, took);
     response
 }
@@ -321,14 +344,20 @@ async fn read(
         headers: parts.headers,
         body: Bytes::new(),
     };
-    // The host of an HTTP/2 request, or of one to a proxy.
-    if let Some(host) = parts.uri.host()
-        && !request.headers.contains_key("host")
-        && let Ok(host) = hyper::header::HeaderValue::from_str(host)
-    {
-        request.headers.insert("host", host);
+    let hosts = request.headers.get_all(HOST).iter().count();
+    if hosts > 1 || (hosts == 0 && parts.version == Version::HTTP_11) {
+        return Err((request, Fault::bad("a request names one Host")));
     }
-    if request.is_get() {
+    // The host of an HTTP/2 request, or of one with a whole address: that one counts, whatever `Host` says.
+    if let Some(authority) = parts.uri.authority() {
+        let authority = authority.as_str().rsplit('@').next().unwrap_or_default();
+        match HeaderValue::from_str(authority) {
+            Ok(host) => drop(request.headers.insert(HOST, host)),
+            Err(_) => return Err((request, Fault::bad("the host of the address is not readable"))),
+        }
+    }
+    // Others are answered without a look at their body.
+    if request.method.as_str() != "PROPFIND" {
         return Ok(request);
     }
     match tokio::time::timeout(limit, Limited::new(body, MAX_BODY).collect()).await {
@@ -344,85 +373,81 @@ async fn read(
     }
 }
 
-/// A connection that ends when the client takes no bytes.
-struct Watched {
-    stream: TcpStream,
-    /// The bytes a client has to take in `time`.
-    least: u64,
-    time: Duration,
-    taken: u64,
-    until: Pin<Box<Sleep>>,
-    waiting: bool,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-impl Watched {
-    fn new(stream: TcpStream, limits: &Limits) -> Self {
-        let time = limits.stall_time;
-        let least = time.as_secs().saturating_mul(1024);
-        Self { stream, least, time, taken: 0, until: Box::pin(tokio::time::sleep(time)), waiting: false }
+    /// A server of a folder with one Zarr; what it says to each of these requests, and then it stops.
+    async fn said(requests: &[&str], header_time: Duration) -> Vec<(String, Duration)> {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(".zgroup"), r#"{"zarr_format": 2}"#).unwrap();
+        let mut config = Config {
+            sources: vec![format!("x={}", folder.path().display())],
+            bind: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
+            ..Config::default()
+        };
+        config.limits.header_time = header_time;
+        let server = Server::bind(App::new(config).unwrap()).await.unwrap();
+        let address = server.addresses()[0];
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let running = tokio::spawn(server.run(async move {
+            let _ = stopped.await;
+        }));
+        let each = requests.iter().map(|text| async move {
+            let began = std::time::Instant::now();
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream.write_all(text.as_bytes()).await.unwrap();
+            let mut answer = Vec::new();
+            let read = tokio::time::timeout(Duration::from_secs(20), stream.read_to_end(&mut answer)).await;
+            assert!(read.is_ok(), "{text:?}: the connection stays open");
+            (String::from_utf8_lossy(&answer).into_owned(), began.elapsed())
+        });
+        let out = futures::future::join_all(each).await;
+        stop.send(()).unwrap();
+        tokio::time::timeout(Duration::from_secs(20), running).await.unwrap().unwrap().unwrap();
+        out
     }
 
-    /// Notes that bytes were taken, or that the client keeps us waiting.
-    fn watch(&mut self, cx: &mut Context<'_>, wrote: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        match wrote {
-            Poll::Ready(done) => {
-                if let Ok(count) = &done {
-                    self.taken = self.taken.saturating_add(u64::try_from(*count).unwrap_or(0));
-                }
-                if self.taken >= self.least {
-                    self.waiting = false;
-                }
-                Poll::Ready(done)
-            }
-            Poll::Pending => {
-                if !self.waiting {
-                    (self.waiting, self.taken) = (true, 0);
-                    let until = Instant::now() + self.time;
-                    self.until.as_mut().reset(until);
-                }
-                match self.until.as_mut().poll(cx) {
-                    Poll::Pending => Poll::Pending,
-                    Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
-                }
-            }
+    #[tokio::test]
+    async fn a_request_names_one_host_and_that_counts() {
+        let cases = [
+            ("GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n", "200"),
+            ("GET /data/x/.zgroup HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", "200"),
+            ("GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n", "400"),
+            (
+                "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n",
+                "400",
+            ),
+            ("GET /healthz HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n", "421"),
+            (
+                "GET http://evil.example/healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n",
+                "421",
+            ),
+            ("GET http://127.0.0.1/healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n", "200"),
+        ];
+        let requests: Vec<&str> = cases.iter().map(|(text, _)| *text).collect();
+        for ((text, wanted), (answer, _)) in cases.iter().zip(said(&requests, Duration::from_secs(10)).await)
+        {
+            assert!(answer.starts_with(&format!("HTTP/1.1 {wanted} ")), "{text:?}: {answer}");
         }
     }
-}
 
-impl AsyncRead for Watched {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
-    }
-}
-
-impl AsyncWrite for Watched {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        let wrote = Pin::new(&mut self.stream).poll_write(cx, buf);
-        self.watch(cx, wrote)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let wrote = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
-        self.watch(cx, wrote)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        true
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+    #[tokio::test]
+    async fn nobody_waits_for_bytes_that_do_not_come() {
+        let requests = [
+            // Nothing, half a head, a body that is needed, bodies that are not.
+            "",
+            "GET /healthz HTT",
+            "PROPFIND /data/x/ HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\nab",
+            "POST /data/x HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\nab",
+        ];
+        let answers = said(&requests, Duration::from_secs(1)).await;
+        for (text, (answer, took)) in requests.iter().zip(&answers) {
+            assert!(*took < Duration::from_secs(10), "{text:?}: {took:?}");
+            assert!(!answer.contains(" 200 "), "{text:?}: {answer}");
+        }
+        assert!(answers[2].0.starts_with("HTTP/1.1 408 "), "{}", answers[2].0);
+        assert!(answers[3].0.starts_with("HTTP/1.1 405 "), "{}", answers[3].0);
     }
 }

@@ -10,11 +10,13 @@ use hyper::{HeaderMap, Method, StatusCode};
 use zaro::store::{ListOptions, SharedStore};
 
 use crate::answer::{Cors, Fault, Response, empty, full};
-use crate::archive;
+use crate::archive::{self, Archive};
 use crate::config::Config;
 use crate::metrics::Metrics;
+use crate::open::{self, Prefixes};
 use crate::path::{RequestPath, encode};
 use crate::pixels::{self, Pixels};
+use crate::raw::Got;
 use crate::request::Request;
 use crate::sources::{Source, Sources};
 use crate::views::View;
@@ -36,6 +38,8 @@ pub struct App {
     tokens: Tokens,
     pub(crate) pixels: Pixels,
     cors: Cors,
+    /// What clients may open.
+    pub(crate) prefixes: Prefixes,
     /// When it was made: the date of what has none.
     since: SystemTime,
 }
@@ -52,10 +56,13 @@ impl App {
     /// Checks the configuration; nothing is opened yet.
     pub fn new(mut config: Config) -> zaro::Result<Self> {
         config.check()?;
-        if !config.is_local() {
+        let prefixes = Prefixes::parse(&config.open)?;
+        // Who names addresses, or documents that name them, must not reach into the network of the server.
+        if !config.is_local() || !config.open.is_empty() {
             config.options.store.context = config.guarded();
         }
         let sources = Sources::new(&config.sources, config.options.clone())?;
+        let sources = sources.with_embargo(config.embargo, &config.open);
         if config.bare && sources.only().is_none() {
             return Err(zaro::Error::usage("only one Zarr can be served at /, not a folder of them"));
         }
@@ -63,7 +70,7 @@ impl App {
         let cors = config.cors();
         let pixels = Pixels::new(&config);
         let since = SystemTime::now();
-        Ok(Self { config, sources, tokens, cors, pixels, metrics: Arc::default(), since })
+        Ok(Self { config, sources, tokens, cors, prefixes, pixels, metrics: Arc::default(), since })
     }
 
     /// The same counters as another, which this one takes the place of.
@@ -77,7 +84,7 @@ impl App {
             Ok(response) => response,
             Err(fault) => fault.response(),
         };
-        if !self.config.hidden.is_empty() {
+        if !self.config.hidden.is_empty() || self.config.tokens.is_some() {
             response.headers_mut().append(VARY, HeaderValue::from_static("Authorization"));
         }
         self.cors.apply(request.headers.get("origin"), response.headers_mut());
@@ -122,7 +129,7 @@ impl App {
         if !matches!(path.segments().as_slice(), ["healthz" | "readyz"]) {
             self.tokens.access(request)?;
         }
-        self.route(request, &path).await
+        self.route(request, &path).await.map_err(|fault| self.sources.veiled(fault))
     }
 
     async fn route(&self, request: &Request, path: &RequestPath) -> Result<Response, Fault> {
@@ -148,7 +155,11 @@ impl App {
                 let source = self.source(request, name).await?.view(view).await?;
                 self.data(request, path, source, 3).await
             }
-            ["zarrs", ..] => archive::answer_tree(self, request, path).await,
+            // In any case, as the archive's own server had it.
+            [zarrs, ..] if zarrs.eq_ignore_ascii_case("zarrs") => {
+                archive::answer_tree(self, request, path).await
+            }
+            ["open"] if !self.config.open.is_empty() => open::answer(self, request).await,
             ["api", ..] => archive::answer_api(self, request, path).await,
             [route, ..] if pixels::ROUTES.contains(route) => pixels::answer(self, request, path).await,
             _ => Err(Fault::not_found()),
@@ -161,39 +172,95 @@ impl App {
         Ok(full(StatusCode::OK, Some("text/plain"), "ready\n"))
     }
 
-    /// Whether the client may see the source of this name, which may be one of a version.
-    pub(crate) fn may_see(&self, request: &Request, name: &str) -> Result<bool, Fault> {
+    /// Whether the client may see the source of this name, which may be one of a version: `None` if not, else whether
+    /// there are clients that may not.
+    pub(crate) async fn sees(&self, request: &Request, name: &str) -> Result<Option<bool>, Fault> {
         let base = self.sources.base_name(name);
-        Ok(!self.is_hidden(base) || self.tokens.access(request)?.opens(base))
+        let opens = self.tokens.access(request)?.opens(base);
+        let hidden = match (self.is_listed_hidden(base), self.sources.is_embargoed(base).await) {
+            (true, _) => true,
+            (false, Ok(embargoed)) => embargoed,
+            // Whoever may see it in any case need not wait until somebody can tell.
+            (false, Err(_)) if opens => true,
+            (false, Err(e)) => return Err(untold(&e)),
+        };
+        Ok((!hidden || opens).then_some(hidden))
     }
 
-    /// The names that are hidden from the client.
-    pub(crate) fn hidden_from(&self, request: &Request) -> Result<Vec<String>, Fault> {
-        let access = self.tokens.access(request)?;
-        Ok(self.config.hidden.iter().filter(|name| !access.opens(name)).cloned().collect())
+    /// Whether the client may give an address this name.
+    pub(crate) fn may_open(&self, request: &Request, name: &str) -> Result<bool, Fault> {
+        Ok(self.tokens.access(request)?.opens(name) || !self.is_listed_hidden(name))
     }
 
-    /// Whether only clients with a token may see a source.
-    pub(crate) fn is_hidden(&self, base: &str) -> bool {
+    /// Whether a source is on the list of those that only clients with a token may see.
+    fn is_listed_hidden(&self, base: &str) -> bool {
         self.config.hidden.iter().any(|hidden| hidden == "*" || hidden == base)
+    }
+
+    /// The ids below a folder of the archive's tree that the client may see; `None` for all that there are.
+    pub(crate) async fn visible_ids(
+        &self,
+        request: &Request,
+        archive: &Archive,
+        below: &str,
+    ) -> Result<Option<Vec<String>>, Fault> {
+        if self.config.hidden.is_empty() && !self.sources.has_embargo() {
+            return Ok(None);
+        }
+        let access = self.tokens.access(request)?;
+        let all = archive.zarrs().await.map_err(|e| Fault::behind(&e))?;
+        let mut ids: Vec<&String> =
+            all.iter().map(|(id, _)| id).filter(|id| archive::is_below(id, below)).collect();
+        if let ([], Some(nobody)) = (ids.as_slice(), archive::nobody_below(below)) {
+            // As much work as for a folder that leads to hidden Zarrs only.
+            self.sources.is_embargoed(&nobody).await.map_err(|e| untold(&e))?;
+        }
+        ids.retain(|id| !self.is_listed_hidden(id) || access.opens(id));
+        let asked = ids.iter().copied().filter(|id| !access.opens(id));
+        let embargoed = self.sources.embargoed_among(archive, asked).await.map_err(|e| untold(&e))?;
+        let embargoed = embargoed.ok_or_else(Fault::busy)?;
+        Ok(Some(ids.into_iter().filter(|id| !embargoed.contains(*id)).cloned().collect()))
     }
 
     /// The names of all sources that the client may see.
     pub(crate) async fn names(&self, request: &Request) -> Result<Vec<String>, Fault> {
         let mut names = self.sources.names().await.map_err(|e| Fault::behind(&e))?;
         let access = self.tokens.access(request)?;
-        names.retain(|name| !self.is_hidden(name) || access.opens(name));
-        Ok(names)
+        names.retain(|name| !self.is_listed_hidden(name) || access.opens(name));
+        if !self.sources.has_embargo() {
+            return Ok(names);
+        }
+        let mut seen = Vec::new();
+        for name in names {
+            // One of which nobody can tell is left out, and the others stay.
+            if access.opens(&name) || matches!(self.sources.is_embargoed(&name).await, Ok(false)) {
+                seen.push(name);
+            }
+        }
+        Ok(seen)
     }
 
     /// The source of a name, if there is one and the client may see it.
     pub(crate) async fn source(&self, request: &Request, name: &str) -> Result<Arc<Source>, Fault> {
-        if !self.may_see(request, name)? {
-            return Err(Fault::not_found());
-        }
-        let private = self.is_hidden(self.sources.base_name(name));
-        let source = self.sources.get(name, private).await.map_err(|e| Fault::behind(&e))?;
+        let (name, private) = match self.sees(request, name).await? {
+            Some(private) => (name.to_owned(), private),
+            None => (self.sources.nobody(name), false),
+        };
+        let source = self.sources.get(&name, private).await.map_err(|e| Fault::behind(&e))?;
         source.ok_or_else(Fault::not_found)
+    }
+
+    /// Whether the answer is a file of this machine away: no other work may be done by the threads that talk to clients.
+    pub(crate) fn is_at_hand(&self, request: &Request) -> bool {
+        let mut parts = request.path.split('/').skip(1);
+        let name = match self.config.bare {
+            true => self.sources.only(),
+            false => parts.next().filter(|part| *part == "data").and_then(|_| parts.next()),
+        };
+        let source = || self.sources.at_hand(name?);
+        request.is_get()
+            && !request.path.ends_with('/')
+            && source().is_some_and(|source| source.files.is_some())
     }
 
     /// The names of the sources.
@@ -222,15 +289,24 @@ impl App {
             return listing::folder(&target.source, &target.key, request).await;
         }
         if !target.key.is_empty() {
-            if let Some(response) = raw::get(&target.source, &target.key, request).await? {
-                return Ok(response);
-            }
-            if !is_folder(target.source.store(), &target.key).await? {
-                return Err(Fault::not_found());
+            match raw::get(&target.source, &target.key, request).await? {
+                Got::Object(response) => return Ok(response),
+                Got::Folder => {}
+                Got::Nothing if target.source.files.is_some() => return Err(Fault::not_found()),
+                Got::Nothing => {
+                    if !is_folder(target.source.store(), &target.key).await? {
+                        return Err(Fault::not_found());
+                    }
+                }
             }
         }
         Ok(redirect(&format!("{}/", request.path)))
     }
+}
+
+/// Nobody can tell whether something is hidden. The same for every name: a key in it would tell.
+fn untold(e: &zaro::Error) -> Fault {
+    Fault { message: "the bucket cannot be reached".to_owned(), ..Fault::behind(e) }
 }
 
 /// Whether anything lies below `key`.
@@ -249,7 +325,12 @@ async fn is_folder(store: &SharedStore, key: &str) -> Result<bool, Fault> {
 
 /// 301 to a path of this server.
 pub(crate) fn redirect(path: &str) -> Response {
-    let mut response = empty(StatusCode::MOVED_PERMANENTLY);
+    redirect_with(StatusCode::MOVED_PERMANENTLY, path)
+}
+
+/// The same with another status.
+pub(crate) fn redirect_with(status: StatusCode, path: &str) -> Response {
+    let mut response = empty(status);
     // The path came from a request, so it is fit for a header; else it is encoded once more.
     let to = HeaderValue::from_str(path).or_else(|_| HeaderValue::from_str(&encode(path).to_string()));
     if let Ok(to) = to {

@@ -191,12 +191,122 @@ async fn paths_lead_nowhere_else() {
         "/data/secret.txt",
         "/data/tokens",
         "/data/open.zarr%2F..%2Fsecret.txt",
+        // Empty segments, dots, and what decodes to them, once or twice.
+        "/data//open.zarr/zarr.json",
+        "/data/open.zarr//secret.txt",
+        "/data/open.zarr/./zarr.json",
+        "/data/open.zarr/%2e/zarr.json",
+        "/data/open.zarr/a/%2E%2e/zarr.json",
+        "/data/open.zarr/%252e%252e/secret.txt",
+        "/data/open.zarr/..%252fsecret.txt",
+        "/data/open.zarr/....//secret.txt",
+        "/data/open.zarr/..;/secret.txt",
+        "/data/open.zarr/../../../../../../etc/passwd",
+        "/data/open.zarr/%2fetc%2fpasswd",
+        "/data/open.zarr/%2Fsecret.txt",
+        // Backslashes, controls, NUL.
+        "/data/open.zarr/..\\secret.txt",
+        "/data/open.zarr/a%5c..%5c..%5csecret.txt",
+        "/data/open.zarr/zarr.json%00",
+        "/data/open.zarr/zarr.json%00.txt",
+        "/data/open.zarr/zarr.json%0d%0aX:%20y",
+        "/data/open.zarr/a%7f",
+        "/data/open.zarr/%c2%85",
+        // What is not UTF-8: overlong forms of dots and slashes, halves of pairs, cut off.
+        "/data/open.zarr/%c0%ae%c0%ae/secret.txt",
+        "/data/open.zarr/..%c0%afsecret.txt",
+        "/data/open.zarr/%e0%80%ae%e0%80%ae/secret.txt",
+        "/data/open.zarr/%f0%80%80%ae/secret.txt",
+        "/data/open.zarr/%ed%a0%80",
+        "/data/open.zarr/%ff",
+        "/data/open.zarr/%c3",
+        // Not percent-encoding at all.
+        "/data/open.zarr/%",
+        "/data/open.zarr/%2",
+        "/data/open.zarr/%zz",
+        "/data/open.zarr/%u002e%u002e/secret.txt",
+        // Lookalikes stay names.
+        "/data/open.zarr/\u{ff0e}\u{ff0e}/secret.txt",
+        "/data/open.zarr/%ef%bc%8e%ef%bc%8e/secret.txt",
+        // Names of sources that are none.
+        "/data/.",
+        "/data/%2e",
+        "/data/./tokens",
+        "/data/.hidden",
+        "/data/open.zarr@/zarr.json",
+        "/data/@/zarr.json",
+        "/data/open.zarr@../secret.txt",
+        "/as/consolidated/../data/tokens",
+        "/as/v3/%2e%2e/tokens",
+        "/zarrs/../tokens",
+        "/tile/../tokens",
+        "\\data\\open.zarr",
+        "data/open.zarr/zarr.json",
+        "http://other/data/open.zarr/../tokens",
+        "",
         "/as/nothing/open.zarr/zarr.json",
     ] {
         let (response, body) = ask(&app, "GET", target, &[]).await;
         assert!(matches!(response.status().as_u16(), 400 | 404), "{target}: {}", response.status());
         assert!(!body.contains("secret\n") && !body.contains(TOKEN), "{target}");
     }
+}
+
+#[tokio::test]
+async fn a_file_that_changes_is_seen_by_the_next_request() {
+    let folder = folder();
+    let app = app(folder.path(), |_| {});
+    let path = folder.path().join("open.zarr/a/c/0");
+    // As old as files that are kept in memory.
+    let write = |text: &str, seconds: u64| {
+        std::fs::write(&path, text).unwrap();
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        file.set_modified(SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds)).unwrap();
+    };
+    let get = async || {
+        let (response, body) = ask(&app, "GET", "/data/open.zarr/a/c/0", &[]).await;
+        (response.status().as_u16(), body, header(&response, "etag").to_owned())
+    };
+    write("ab", 1_000_000);
+    let first = get().await;
+    assert_eq!((first.0, first.1.as_str()), (200, "ab"));
+    let source = app.sources.at_hand("open.zarr").unwrap();
+    let meta = source.store().stat("a/c/0").await.unwrap().unwrap();
+    assert!(source.files.as_ref().unwrap().get(&meta).is_some(), "it is kept");
+    assert_eq!(get().await, first);
+    let (part, body) = ask(&app, "GET", "/data/open.zarr/a/c/0", &[("range", "bytes=1-")]).await;
+    assert_eq!((part.status().as_u16(), body.as_str()), (206, "b"));
+    // Changed in place, replaced, deleted, made a folder.
+    write("cd", 1_000_001);
+    let second = get().await;
+    assert_eq!((second.0, second.1.as_str()), (200, "cd"));
+    assert_ne!(first.2, second.2);
+    let other = folder.path().join("other");
+    std::fs::write(&other, "ef").unwrap();
+    std::fs::rename(&other, &path).unwrap();
+    assert_eq!(get().await.1, "ef");
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(get().await.0, 404);
+    std::fs::create_dir(&path).unwrap();
+    assert_eq!(get().await.0, 301);
+    assert_eq!(status(&app, "/data/open.zarr/a/c/0/x", &[]).await, 404);
+}
+
+#[tokio::test]
+async fn only_files_of_open_folders_are_answered_where_clients_are_talked_to() {
+    let folder = folder();
+    let app = app(folder.path(), |_| {});
+    let at_hand = |target: &str| app.is_at_hand(&Request::new(Method::GET, target));
+    // Nothing is open yet.
+    assert!(!at_hand("/data/open.zarr/zarr.json"));
+    assert_eq!(status(&app, "/data/open.zarr/zarr.json", &[]).await, 200);
+    assert!(at_hand("/data/open.zarr/zarr.json") && at_hand("/data/open.zarr/a/c/9"));
+    for other in
+        ["/data/open.zarr/", "/data/none/x", "/as/v3/open.zarr/zarr.json", "/", "/data", "/tile/open.zarr/x"]
+    {
+        assert!(!at_hand(other), "{other}");
+    }
+    assert!(!app.is_at_hand(&Request::new(Method::OPTIONS, "/data/open.zarr/zarr.json")));
 }
 
 #[tokio::test]

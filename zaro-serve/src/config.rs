@@ -39,8 +39,13 @@ pub struct Config {
     pub tokens: Option<PathBuf>,
     /// Prefixes of addresses that clients may open with `/open?uri=`.
     pub open: Vec<String>,
-    /// Send clients to the object itself where anybody may read it, instead of passing its bytes on.
+    /// How long the embargo tags of a bucket's objects are taken for unchanged; `None` if they mean nothing.
+    pub embargo: Option<Duration>,
+    /// Send clients to the object itself instead of passing its bytes on: where anybody may read it, or where a URL can
+    /// be signed.
     pub redirect: bool,
+    /// How long such a signed URL is valid: 15 minutes at most, 0 for none.
+    pub signed_time: Duration,
     /// The limits.
     pub limits: Limits,
     /// How requests are logged, to standard error.
@@ -118,7 +123,9 @@ impl Default for Config {
             hidden: Vec::new(),
             tokens: None,
             open: Vec::new(),
+            embargo: Some(Duration::from_secs(60)),
             redirect: false,
+            signed_time: Duration::from_secs(300),
             limits: Limits::default(),
             log: LogFormat::None,
             metrics: false,
@@ -126,6 +133,9 @@ impl Default for Config {
         }
     }
 }
+
+/// The longest time for which a URL is signed.
+const LONGEST_SIGNED: Duration = Duration::from_secs(900);
 
 /// Viewers whose pages may read a server that is for this machine only.
 const VIEWERS: [&str; 6] = [
@@ -150,7 +160,7 @@ impl Config {
         let options = &self.options;
         let named =
             [&options.store.endpoint, &options.references.root, &options.references.target, &options.objects];
-        let addresses = self.sources.iter().chain(named.into_iter().flatten());
+        let addresses = self.sources.iter().chain(&self.open).chain(named.into_iter().flatten());
         let mut hosts = self.allowed_hosts.clone();
         hosts.extend(addresses.filter_map(|uri| host_of(uri)).map(str::to_owned));
         let memory = options.store.context.memory();
@@ -183,6 +193,29 @@ impl Config {
         is_address || is_base || self.hosts.iter().any(|one| one.eq_ignore_ascii_case(name))
     }
 
+    /// The address of this server for a client that asked this `Host`, without a closing slash: the one it was told, or
+    /// that host if it is one of the server's own. A stranger's name in an answer could be kept by a cache and sent to
+    /// others; then addresses are given without a host.
+    pub(crate) fn base_for(&self, host: &str) -> String {
+        if let Some(url) = &self.base_url {
+            return url.trim_end_matches('/').to_owned();
+        }
+        let name = host_name(host);
+        let own = match name.parse::<IpAddr>() {
+            Ok(ip) => ip.is_loopback() || self.bind.iter().any(|address| address.ip() == ip),
+            Err(_) => {
+                name.eq_ignore_ascii_case("localhost")
+                    || self.hosts.iter().any(|one| one.eq_ignore_ascii_case(name))
+            }
+        };
+        let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b':' | b'[' | b']');
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        match own && host.bytes().all(plain) {
+            true => format!("{scheme}://{host}"),
+            false => String::new(),
+        }
+    }
+
     /// Checks what cannot be checked piece by piece.
     pub fn check(&self) -> Result<()> {
         if self.bare && self.sources.len() != 1 {
@@ -190,6 +223,9 @@ impl Config {
         }
         if self.sources.is_empty() && self.open.is_empty() {
             return Err(Error::usage("nothing to serve"));
+        }
+        if self.signed_time > LONGEST_SIGNED {
+            return Err(Error::usage("a signed URL is valid for 900 seconds at most"));
         }
         Ok(())
     }
@@ -248,5 +284,29 @@ mod tests {
         config.hosts.clear();
         config.bind = vec![SocketAddr::from(([0, 0, 0, 0], 80))];
         assert!(config.is_host("anything.example") && config.cors() == Cors::Any);
+    }
+
+    #[test]
+    fn answers_name_no_host_but_the_servers_own() {
+        let mut config = Config { bind: vec![SocketAddr::from(([192, 0, 2, 7], 80))], ..Config::default() };
+        config.hosts = vec!["data.example".to_owned()];
+        for (host, wanted) in [
+            ("data.example:8000", "http://data.example:8000"),
+            ("Data.Example", "http://Data.Example"),
+            ("192.0.2.7", "http://192.0.2.7"),
+            ("127.0.0.1:8000", "http://127.0.0.1:8000"),
+            ("[::1]:8000", "http://[::1]:8000"),
+            ("localhost:1", "http://localhost:1"),
+            ("192.0.2.8", ""),
+            ("evil.example", ""),
+            ("data.example.evil", ""),
+            ("localhost:1/\"><script>", ""),
+            ("localhost:a@evil", ""),
+            ("", ""),
+        ] {
+            assert_eq!(config.base_for(host), wanted, "{host}");
+        }
+        config.base_url = Some("https://zarr.example/x/".to_owned());
+        assert_eq!(config.base_for("evil.example"), "https://zarr.example/x");
     }
 }

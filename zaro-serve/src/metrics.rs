@@ -148,7 +148,13 @@ fn resident() -> Option<u64> {
 }
 
 /// Writes a line about a request to standard error.
-pub(crate) fn log(format: LogFormat, request: &Request, status: u16, length: Option<u64>, took: Duration) {
+pub(crate) fn log(
+    format: LogFormat,
+    request: &Request,
+    status: u16,
+    length: impl FnOnce() -> Option<u64>,
+    took: Duration,
+) {
     if format == LogFormat::None {
         return;
     }
@@ -156,7 +162,7 @@ pub(crate) fn log(format: LogFormat, request: &Request, status: u16, length: Opt
     let time = zaro::manifest::Time::from_seconds(i64::try_from(time.as_secs()).unwrap_or(0));
     let (client, method, path) = (request.client, &request.method, shown(&request.path));
     let millis = took.as_secs_f64() * 1000.0;
-    let length = length.map_or("-".to_owned(), |n| n.to_string());
+    let length = length().map_or("-".to_owned(), |n| n.to_string());
     let line = match format {
         LogFormat::Json => {
             let length = if length == "-" { "null" } else { &length };

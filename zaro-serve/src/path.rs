@@ -56,6 +56,15 @@ impl RequestPath {
         self.segments.iter().map(String::as_str).collect()
     }
 
+    /// The same with another segment in the place of one.
+    pub(crate) fn with(&self, at: usize, segment: &str) -> Self {
+        let mut out = self.clone();
+        if let Some(slot) = out.segments.get_mut(at) {
+            segment.clone_into(slot);
+        }
+        out
+    }
+
     /// The segments from the `skip`th on, joined: a key. `None` if one of them has a slash of its own, which no key has.
     pub(crate) fn key(&self, skip: usize) -> Option<String> {
         let rest = self.segments.get(skip..).unwrap_or_default();

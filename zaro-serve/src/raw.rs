@@ -17,7 +17,27 @@ use crate::sources::Source;
 
 /// Objects and ranges up to this size are read in one go, by the thread that answers: a file of this size is in memory
 /// or one read away.
-const SMALL: u64 = 128 << 10;
+const SMALL: u64 = crate::sources::SMALL_FILE;
+
+/// What a key turned out to be.
+pub(crate) enum Got {
+    /// An object: the answer.
+    Object(Response),
+    /// A folder, which the caller may list.
+    Folder,
+    /// No object.
+    Nothing,
+}
+
+impl Got {
+    /// The answer with the object, if there is one.
+    pub(crate) fn object(self) -> Option<Response> {
+        match self {
+            Self::Object(response) => Some(response),
+            Self::Folder | Self::Nothing => None,
+        }
+    }
+}
 
 /// An object that was found.
 struct Found {
@@ -25,13 +45,26 @@ struct Found {
     size: u64,
     /// Open already, if it is local.
     direct: Option<Box<dyn DirectObject>>,
+    /// All its bytes, if they are in memory.
+    bytes: Option<Bytes>,
 }
 
-/// Answers a GET or HEAD of a key; `None` if there is no such object.
-pub(crate) async fn get(source: &Source, key: &str, request: &Request) -> Result<Option<Response>, Fault> {
+/// What a look found.
+enum Look {
+    Found(Found),
+    Folder,
+    Nothing,
+}
+
+/// Answers a GET or HEAD of a key.
+pub(crate) async fn get(source: &Source, key: &str, request: &Request) -> Result<Got, Fault> {
     let mut tries = 0;
     loop {
-        let Some(found) = find(source.store(), key).await? else { return Ok(None) };
+        let found = match find(source, key).await? {
+            Look::Found(found) => found,
+            Look::Folder => return Ok(Got::Folder),
+            Look::Nothing => return Ok(Got::Nothing),
+        };
         let facts = Facts {
             size: found.size,
             tag: etag_of(&found.meta),
@@ -40,35 +73,52 @@ pub(crate) async fn get(source: &Source, key: &str, request: &Request) -> Result
             caching: source.caching,
             private: source.private,
         };
-        let answered = answer(source.store(), key, found, facts.plan(request), request.is_head()).await;
+        let answered = answer(source, key, found, facts.plan(request), request.is_head()).await;
         match answered {
             // It was changed between the look and the read: look again, twice at the most.
             Err(e) if e.kind() == ErrorKind::Conflict && tries < 2 => tries += 1,
             Err(e) => return Err(Fault::behind(&e)),
-            Ok(response) => return Ok(Some(response)),
+            Ok(response) => return Ok(Got::Object(response)),
         }
     }
 }
 
 /// Looks an object up.
-async fn find(store: &SharedStore, key: &str) -> Result<Option<Found>, Fault> {
+async fn find(source: &Source, key: &str) -> Result<Look, Fault> {
+    let store = source.store();
     if zaro::store::check_key(key).is_err() {
-        return Ok(None);
+        return Ok(Look::Nothing);
+    }
+    if let Some(files) = &source.files {
+        // One look by name; if the bytes of just this state are in memory, the file need not be opened.
+        match store.stat(key).await {
+            Ok(Some(meta)) => {
+                if let Some(bytes) = files.get(&meta) {
+                    let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+                    return Ok(Look::Found(Found { meta, size, direct: None, bytes: Some(bytes) }));
+                }
+            }
+            Ok(None) => return Ok(Look::Nothing),
+            Err(e) if e.kind() == ErrorKind::Invalid => return Ok(Look::Folder),
+            Err(e) => return Err(Fault::behind(&e)),
+        }
     }
     if let Some(direct) = store.direct() {
         return match direct.open(key) {
-            Ok(None) => Ok(None),
+            Ok(None) => Ok(Look::Nothing),
             Ok(Some(object)) => {
-                Ok(Some(Found { meta: object.meta(), size: object.size(), direct: Some(object) }))
+                let (meta, size) = (object.meta(), object.size());
+                Ok(Look::Found(Found { meta, size, direct: Some(object), bytes: None }))
             }
-            // A folder, which the caller may list.
-            Err(e) if e.kind() == ErrorKind::Invalid => Ok(None),
+            Err(e) if e.kind() == ErrorKind::Invalid && source.files.is_some() => Ok(Look::Folder),
+            // Perhaps a folder; the caller finds out.
+            Err(e) if e.kind() == ErrorKind::Invalid => Ok(Look::Nothing),
             Err(e) => Err(Fault::behind(&e)),
         };
     }
     let meta = match store.stat(key).await {
         Ok(Some(meta)) => meta,
-        Ok(None) => return Ok(None),
+        Ok(None) => return Ok(Look::Nothing),
         Err(e) => return Err(Fault::behind(&e)),
     };
     let size = match meta.size() {
@@ -76,26 +126,26 @@ async fn find(store: &SharedStore, key: &str) -> Result<Option<Found>, Fault> {
         // A server that does not tell sizes: all of it tells.
         None => {
             let got = store.get_opts(key, GetOptions::default()).await.map_err(|e| Fault::behind(&e))?;
-            let Some(object) = got else { return Ok(None) };
+            let Some(object) = got else { return Ok(Look::Nothing) };
             u64::try_from(object.bytes.len()).unwrap_or(u64::MAX)
         }
     };
-    Ok(Some(Found { meta, size, direct: None }))
+    Ok(Look::Found(Found { meta, size, direct: None, bytes: None }))
 }
 
-async fn answer(
-    store: &SharedStore,
-    key: &str,
-    found: Found,
-    plan: Plan,
-    head: bool,
-) -> zaro::Result<Response> {
+async fn answer(source: &Source, key: &str, found: Found, plan: Plan, head: bool) -> zaro::Result<Response> {
     match plan {
         Plan::Done(response) => Ok(response),
         Plan::One(headers, status, _) if head => Ok(with(headers, status, empty(status).into_body())),
-        Plan::One(headers, status, range) => Ok(with(headers, status, body(store, key, found, range).await?)),
+        Plan::One(headers, status, range) => {
+            let body = match at_once(source, &found, &range)? {
+                Some(bytes) => Full::new(bytes).map_err(|never| match never {}).boxed_unsync(),
+                None => body(source.store(), key, found, range).await?,
+            };
+            Ok(with(headers, status, body))
+        }
         Plan::Parts(headers, parts) => {
-            let body = multipart(store.clone(), key.to_owned(), found, parts);
+            let body = multipart(source.store().clone(), key.to_owned(), found, parts);
             Ok(with(headers, StatusCode::PARTIAL_CONTENT, body))
         }
     }
@@ -109,17 +159,29 @@ fn with(mut headers: HeaderMap, status: StatusCode, body: Body) -> Response {
     response
 }
 
+/// The bytes of a range, if they are in memory or one read of a local file away.
+fn at_once(source: &Source, found: &Found, range: &Range<u64>) -> zaro::Result<Option<Bytes>> {
+    let length = range.end.saturating_sub(range.start);
+    if let Some(bytes) = &found.bytes {
+        let (start, end) = (usize::try_from(range.start).ok(), usize::try_from(range.end).ok());
+        let part = start.zip(end).filter(|(start, end)| start <= end && *end <= bytes.len());
+        return Ok(part.map(|(start, end)| bytes.slice(start..end)));
+    }
+    let Some(object) = found.direct.as_deref().filter(|_| length > 0 && length <= SMALL) else {
+        return Ok(None);
+    };
+    let bytes = read(object, range)?;
+    if let Some(files) = source.files.as_ref().filter(|_| length == found.size) {
+        files.keep(&found.meta, &bytes);
+    }
+    Ok(Some(bytes))
+}
+
 /// The bytes of a range: at once if they are few, else as the client takes them.
 async fn body(store: &SharedStore, key: &str, found: Found, range: Range<u64>) -> zaro::Result<Body> {
     let length = range.end.saturating_sub(range.start);
     if length == 0 {
         return Ok(empty(StatusCode::OK).into_body());
-    }
-    if let Some(object) = &found.direct
-        && length <= SMALL
-    {
-        let bytes = read(object.as_ref(), &range)?;
-        return Ok(Full::new(bytes).map_err(|never| match never {}).boxed_unsync());
     }
     let span = (length < found.size).then(|| ByteRange::span(range.start, length));
     let mut options = GetOptions::range(span).with_max_size(Some(found.size));
@@ -155,7 +217,7 @@ fn multipart(store: SharedStore, key: String, found: Found, parts: Vec<Part>) ->
             if part.bytes.is_empty() {
                 return lines.boxed();
             }
-            let found = Found { meta: found.0.clone(), size: found.1, direct: None };
+            let found = Found { meta: found.0.clone(), size: found.1, direct: None, bytes: None };
             match body(&store, &key, found, part.bytes).await {
                 Ok(body) => lines.chain(http_body_util::BodyStream::new(body)).boxed(),
                 Err(e) => lines.chain(stream::iter([Err(e)])).boxed(),

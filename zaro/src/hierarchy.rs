@@ -116,12 +116,7 @@ pub async fn create_from(
     let document = stored.first().map_or_else(|| meta.document.clone(), |(_, d)| Arc::new(d.clone()));
     let meta = ArrayMeta { document, ..meta };
     // Incompatible codecs are detected before anything is written.
-    let array = Array::new(store.clone(), &path, meta.clone(), Mode::Strict, Vec::new(), &Context::shared())
-        .map_err(|e| match e.kind() {
-            // Nothing is invalid yet; the request is impossible.
-            ErrorKind::Invalid => Error::usage(e.message()).with_node(shown(&path)).with_store(store),
-            _ => e,
-        })?;
+    let array = new_array(store, &path, meta.clone(), &Context::shared())?;
     // Before the groups above are created; or after the old node is deleted.
     if existing == Existing::Refuse && matches!(find(store, &path).await, Ok(None)) {
         delete::check_marker(store, &path).await?;
@@ -137,6 +132,21 @@ pub async fn create_from(
     }
     make_alone(store, &path, meta.format, stored).await?;
     Ok(array.announced())
+}
+
+/// An array that does not exist yet. Its codecs are held to the letter of the specification: what zaro alone would
+/// tolerate, others could not open.
+pub(crate) fn new_array(
+    store: &SharedStore,
+    path: &str,
+    meta: ArrayMeta,
+    context: &Context,
+) -> Result<Array> {
+    Array::new(store.clone(), path, meta, Mode::Strict, Vec::new(), context).map_err(|e| match e.kind() {
+        // Nothing is invalid yet; the request is impossible.
+        ErrorKind::Invalid => Error::usage(e.message()).with_node(shown(path)).with_store(store),
+        _ => e,
+    })
 }
 
 /// Puts the documents of a node as they are; those of the `top` one of several come last, with its parent groups.

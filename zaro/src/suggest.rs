@@ -64,7 +64,8 @@ pub(crate) fn closest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) 
 /// The suggestion for `word`, which is none of `names`: `; did you mean "lat"? There are lat, lon, time`. Empty if
 /// there are no names.
 pub(crate) fn instead<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> String {
-    let names = by_closeness(word, names);
+    // The node itself has no name below itself.
+    let names = by_closeness(word, names.into_iter().filter(|name| !name.is_empty()));
     let mut out = String::new();
     if let Some(meant) = closest(word, names.iter().copied()) {
         let _ = write!(out, "; did you mean {meant:?}?");
@@ -121,5 +122,6 @@ mod tests {
         assert_eq!(instead("lom", names), "; did you mean \"lon\"? There are lon, lat, time");
         assert_eq!(instead("pressure", ["x"]), "; there are x");
         assert_eq!(instead("x", []), "");
+        assert_eq!(instead("x", [""]), "");
     }
 }

@@ -66,6 +66,13 @@ impl Time {
         })
     }
 
+    /// Parses what people write: a date, which is its beginning, or a timestamp; UTC if nothing else is said.
+    pub fn parse_date(text: &str) -> Result<Self> {
+        let text = if text.len() == 10 { format!("{text}T00:00:00Z") } else { text.to_owned() };
+        let has_zone = text.get(19..).is_some_and(|rest| rest.contains(['Z', 'z', '+', '-']));
+        Self::parse(&if has_zone { text } else { format!("{text}Z") })
+    }
+
     /// As [`Time::parse`].
     pub(crate) fn from_bytes(text: &[u8]) -> Option<Self> {
         let (head, rest) = text.split_at_checked(19)?;

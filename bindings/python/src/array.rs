@@ -10,9 +10,7 @@ use zaro::coords::{self, LabelValues, Lookup, MatchMethod};
 use zaro::internal::describe;
 use zaro::meta::{DataType, NodeMeta};
 use zaro::store::StoreExt as _;
-use zaro::{
-    Error, Index, Missing, Node, Order, ReadOptions, Selection, Slab, Task, Values, WriteOptions, Zarr,
-};
+use zaro::{Error, Index, Missing, Node, Order, ReadOptions, Selection, Slab, Values, WriteOptions, Zarr};
 
 use crate::buffer::{Lent, Memory};
 use crate::error::Result;
@@ -330,25 +328,10 @@ impl Array {
         let values = self.values(values, &selection, order)?;
         let (options, progress) = write_options(options)?;
         let array = &self.array;
-        wait(
-            py,
-            progress.as_ref(),
-            |task| async move { write(array, &selection, values, options, task).await },
-        )
+        wait(py, progress.as_ref(), |task| async move {
+            array.write_slab(&selection, values, &options.with_task(task)).await
+        })
     }
-}
-
-/// Writes, and makes sure that nobody changed the array's shape meanwhile.
-pub(crate) async fn write(
-    array: &zaro::Array,
-    selection: &Selection,
-    values: Values,
-    options: WriteOptions,
-    task: Task,
-) -> zaro::Result<()> {
-    let writing = array.writing().await?;
-    array.write_slab(selection, values, &options.with_task(task)).await?;
-    writing.check().await
 }
 
 impl Array {

@@ -56,7 +56,7 @@ fn described(given: &Bound<'_, PyDict>, format: Format) -> Result<NewArray> {
             "dims" => new.dimension_names = Some(value.extract()?),
             "attributes" => new.attributes = json::members(&value)?,
             "order" => {
-                new.layout = value.extract::<String>()?.parse()?;
+                new.layout = value.extract::<String>()?.parse().map_err(Error::usage)?;
             }
             "separator" => separator = Some(value.extract::<char>()?),
             "key_encoding" => {

@@ -107,9 +107,11 @@ impl Store {
         ask(py, list)
     }
 
-    /// What lies directly below `prefix`: the names of objects with their sizes, and of prefixes with `None`.
-    fn list(&self, py: Python<'_>, prefix: &str) -> Result<Vec<(String, Option<u64>)>> {
-        let options = ListOptions::default();
+    /// What lies directly below `prefix`: objects with their sizes (0 without `sizes`, if finding out costs a request),
+    /// and prefixes with `None`.
+    #[pyo3(signature = (prefix, sizes=false))]
+    fn list(&self, py: Python<'_>, prefix: &str, sizes: bool) -> Result<Vec<(String, Option<u64>)>> {
+        let options = ListOptions::default().with_facts(sizes);
         let list = async {
             let mut entries = self.store.list_opts(prefix, &options);
             let mut out = Vec::new();

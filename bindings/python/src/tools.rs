@@ -55,7 +55,7 @@ fn copy_options(given: &Bound<'_, PyDict>) -> Result<CopyOptions> {
                 });
             }
             "codecs" => options.codecs = Some(codecs(&value)?),
-            "order" => options.layout = Some(value.extract::<String>()?.parse()?),
+            "order" => options.layout = Some(value.extract::<String>()?.parse().map_err(Error::usage)?),
             "dtype" => options.data_type = Some(data_type(&value.extract::<String>()?)?),
             "clamp" => options.clamp = flag()?,
             "select" => options.region = Some(Selection::parse(&value.extract::<String>()?)?),

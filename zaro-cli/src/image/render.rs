@@ -222,6 +222,7 @@ impl Render {
             field: self.field,
             sheet,
             gap: self.gap,
+            admit: None,
         })
     }
 

@@ -10,6 +10,7 @@ use zaro::{Error, Result};
 
 use crate::args::{Common, Target};
 use crate::output;
+use crate::paint::plural;
 use crate::progress::Watch;
 
 const EXAMPLES: &str = "\
@@ -141,10 +142,10 @@ impl Upgrade {
             return Ok(());
         }
         text.push_str(&format!(
-            "{} {from}{assumed} to {to}: {} groups, {} arrays",
+            "{} {from}{assumed} to {to}: {}, {}",
             if self.dry_run { "would bring" } else { "brought" },
-            done.groups,
-            done.arrays.len(),
+            plural(done.groups, "group"),
+            plural(done.arrays.len(), "array"),
         ));
         for (fate, words) in [
             (Fate::Stay, "with chunks left in place"),
@@ -159,7 +160,7 @@ impl Upgrade {
         }
         match done.files {
             0 => {}
-            n => text.push_str(&format!("; {n} other files")),
+            n => text.push_str(&format!("; {}", plural(n, "other file"))),
         }
         if !self.no_verify && !self.dry_run {
             text.push_str("; verified");

@@ -49,9 +49,7 @@ impl History {
         let zarr = bucket::zarr(common, &self.uri)?;
         bucket::warn_of_versions(common, zarr.bucket()).await?;
         if let Some(at) = &self.at {
-            // A day alone is its beginning.
-            let at = if at.len() == 10 { format!("{at}T00:00:00Z") } else { at.clone() };
-            let at = Time::parse(&at).map_err(|e| Error::usage(e.message().to_owned()))?;
+            let at = Time::parse_date(at).map_err(|e| Error::usage(e.message().to_owned()))?;
             let document = document_at(&zarr, at, ManifestOptions::default()).await?;
             let Some(document) = document else {
                 return Err(

@@ -241,3 +241,31 @@ fn consolidated_metadata_of_a_group_in_the_middle_are_kept_in_v2_too() {
     s.zaro(&["copy", "@:/two.zarr", "@:/without.zarr", "--no-consolidate"]).text();
     assert!(!s.file("without.zarr/g/.zmetadata").exists());
 }
+
+#[test]
+fn codec_settings_that_others_cannot_open_are_refused_before_anything_is_written() {
+    let s = source();
+    let before = common::tree(&s.file("a.zarr"));
+    for codec in [
+        "zstd:99",
+        "gzip:99",
+        "bz2:50",
+        "blosc:lz4:5:foo",
+        r#"[{"name":"zstd"}]"#,
+        r#"[{"name":"zstd","configuration":{"lvl":3}}]"#,
+        r#"[{"name":"bytes"},{"name":"zstd","configuration":{"level":3}}]"#,
+    ] {
+        let run = s.zaro(&["copy", "@:/a.zarr", "@:/b.zarr", "--codec", codec, "--verify"]);
+        assert_eq!(run.code, 2, "{codec}: {}", run.err);
+        assert!(!s.file("b.zarr").exists(), "{codec}");
+    }
+    assert_eq!(common::tree(&s.file("a.zarr")), before);
+    s.zaro(&["copy", "@:/a.zarr", "@:/b.zarr", "--codec", "zstd:22", "--verify"]).text();
+    // What the source has is kept, though only tolerated.
+    let document = std::fs::read_to_string(s.file("b.zarr/g/x/zarr.json")).unwrap();
+    let document: String = document.split_whitespace().collect();
+    let odd = document.replace(r#""level":22"#, r#""level":99"#);
+    assert_ne!(odd, document);
+    s.put("b.zarr/g/x/zarr.json", odd);
+    s.zaro(&["copy", "@:/b.zarr", "@:/c.zarr", "--chunks", "x=2", "--verify"]).text();
+}

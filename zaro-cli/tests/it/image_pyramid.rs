@@ -116,11 +116,16 @@ fn bad_words_are_refused_before_anything_is_written() {
         (&["--axes", "yx", "--levels", "2", "--pixel-size", "0,1"], "pixel size"),
         (&["--axes", "yx", "--levels", "2", "--ome-version", "0.4"], "Zarr V2"),
         (&["--axes", "yx", "--levels", "2", "--method", "median"], "invalid value"),
+        (&["--axes", "yx", "--levels", "2", "--codec", "zstd:99"], "level"),
+        (&["--axes", "yx", "--levels", "2", "--codec", "gzip:99"], "level"),
     ] {
         let words = [&["image", "pyramid", "@:/data.zarr", "picture"][..], more].concat();
         s.zaro(&words).fails(2, message);
     }
     assert_eq!(std::fs::read_dir(s.file("data.zarr")).unwrap().count(), 2);
+    let there = ["image", "pyramid", "@:/data.zarr", "picture", "--axes", "yx", "--to", "@:/there.zarr"];
+    s.zaro(&[&there[..], &["--levels", "2", "--codec", "zstd:99"]].concat()).fails(2, "level");
+    assert!(!s.file("there.zarr").exists());
 }
 
 #[test]

@@ -82,3 +82,12 @@ fn labels_and_images_below_plain_folders_come_along() {
         }
     }
 }
+
+#[test]
+fn one_group_is_not_groups() {
+    let s = Store::new();
+    s.zaro(&["create", "@:/a.zarr", "x", "--shape", "8,8", "--dtype", "uint8"]).text();
+    s.zaro(&["image", "pyramid", "@:/a.zarr", "x", "--axes", "yx", "--levels", "2"]).text();
+    let said = s.zaro(&["image", "upgrade", "@:/a.zarr", "@:/b.zarr", "--to", "0.4"]);
+    assert!(said.err.contains(": 1 group, 2 arrays"), "{} {}", said.code, said.err);
+}

@@ -1,7 +1,7 @@
 //! `--sel` by the values of coordinates, `--points`, copies of parts of data sets, `info`, `stat` and `validate --data` of
 //! them. `conformance/select_differential.py` compares many more with xarray.
 
-use crate::common::{Store, f32s, f64s, i16s, i64s, zaro};
+use crate::common::{Store, f32s, f64s, i16s, i64s, v3_document, zaro};
 
 /// A field over days of a leapless year, decreasing latitudes and packed longitudes.
 fn field() -> Store {
@@ -65,10 +65,42 @@ fn what_is_not_there_is_said() {
     fails("lot=3", "did you mean \"lat\"?");
     fails("lat=1,lat=2", "named twice");
     fails("lat", "NAME=VALUE");
+    fails("", "NAME=VALUE");
+    fails("lat=[]", "an empty list selects nothing");
+    s.zaro(&["read", "@", "t", "--points", "lat=0,lat=0"]).fails(2, "\"lat\" is named twice");
+    for empty in ["", "lat,lon\n"] {
+        s.put("points.csv", empty);
+        let file = s.file("points.csv");
+        s.zaro(&["read", "@", "t", "--points", file.to_str().unwrap()]).fails(2, "there are no points");
+    }
     s.array("bare", &[2], "uint8", "0", r#","dimension_names":["x"]"#, &[1, 2]);
     s.zaro(&["read", "@", "bare", "--sel", "x=1"]).fails(2, "no coordinate");
     s.zaro(&["read", "@", "bare", "--sel", "x=1"]).fails(2, "--isel selects by index");
     s.zaro(&["read", "@", "t", "--sel", "lat=0", "--select", "0"]).fails(2, "--select");
+}
+
+#[test]
+fn times_that_cannot_be_decoded_are_not_looked_up_by_date() {
+    for (units, calendar, why) in [
+        ("months since 1970-01-01", "standard", "fixed length"),
+        ("days since 1970-01-01", "mayan", "unknown calendar"),
+        ("days since the flood", "standard", "is not a date"),
+    ] {
+        let s = field();
+        let attributes = format!(
+            r#","dimension_names":["time"],"attributes":{{"units":"{units}","calendar":"{calendar}"}}"#
+        );
+        s.array("time", &[4], "int64", "0", &attributes, &i64s(&[0, 1, 2, 3]));
+        for more in [
+            &["--sel", "time=1980", "--method", "nearest"][..],
+            &["--points", "time=1980,lat=0", "--method", "nearest"],
+        ] {
+            s.zaro(&[&["read", "@", "t"], more].concat()).fails(2, why);
+        }
+        assert_eq!(read(&s, &["--sel", "time=1,lat=0"]), "8.0\n9.0\n");
+        let info = s.zaro(&["info", "@"]).text();
+        assert!(info.contains(units), "{info}");
+    }
 }
 
 #[test]
@@ -80,10 +112,56 @@ fn a_point_is_one_value() {
     assert_eq!(read(&s, &points), "3.0,9.0\n0.0,6.0\n");
     let long = read(&s, &[&points[..], &["--coords"]].concat());
     assert_eq!(long.lines().next(), Some("lat,lon,time,t"));
-    assert_eq!(long.lines().nth(1), Some("0,100.7,2000-02-27,3.0"));
+    assert_eq!(long.lines().nth(1), Some("0.0,100.7,2000-02-27,3.0"));
+    // The coordinate that was chosen, not the words of the user.
+    let near = ["--isel", "time=0", "--points", "lat=1,lon=100.6", "--method", "nearest", "--coords"];
+    assert_eq!(read(&s, &near), "lat,lon,time,t\n0.0,100.7,2000-02-27,3.0\n");
     s.put("points.csv", "time,lat,lon\n3,-1,0\n0,0,1\n3,2,1\n");
     let file = s.file("points.csv");
     assert_eq!(read(&s, &["--ipoints", file.to_str().unwrap()]), "22.0\n1.0\n23.0\n");
+    let text = read(&s, &["--ipoints", "time=3,lat=-1,lon=0", "--coords"]);
+    assert_eq!(text, "time,lat,lon,t\n2000-03-02,-10.1,100.3,22.0\n");
+}
+
+#[test]
+fn a_bad_point_is_named_by_its_line() {
+    let s = field();
+    let file = s.file("points.csv");
+    let fails = |points: &str, message: &str| {
+        s.put("points.csv", points);
+        for method in ["exact", "nearest", "pad", "backfill"] {
+            let words = ["read", "@", "t", "--points", file.to_str().unwrap(), "--method", method];
+            s.zaro(&words).fails(2, message);
+        }
+    };
+    fails("lat,lon\n0,100.3\n\n0,nan\n", "line 4 of the points: lon=nan");
+    fails("lat,lon\n\n0,100.3\nx,100.3\n", "line 4 of the points: lat=x");
+    fails("lat,lon\n\n0,100.3\n0\n", "line 4 of the points");
+    s.put("points.csv", "lat,lon\n0,9\n");
+    s.zaro(&["read", "@", "t", "--ipoints", file.to_str().unwrap()]).fails(2, "line 2 of the points");
+}
+
+#[test]
+fn texts_with_commas_are_points() {
+    let s = Store::new();
+    let names = r#","dimension_names":["station"]"#;
+    // In vlen-utf8: how many, then each with its length.
+    let mut texts = 2u32.to_le_bytes().to_vec();
+    for text in ["Paris, TX", "Casey"] {
+        texts.extend(u32::try_from(text.len()).unwrap().to_le_bytes());
+        texts.extend(text.as_bytes());
+    }
+    s.group("").array("station", &[2], "string", r#""""#, names, &texts);
+    s.array("t", &[2], "uint8", "0", names, &[5, 6]);
+    s.put("points.csv", "station\nCasey\n\"Paris, TX\"\n");
+    let file = s.file("points.csv");
+    for points in [
+        &["--points", "station=Casey", "--points", r#"station="Paris, TX""#][..],
+        &["--points", file.to_str().unwrap()],
+    ] {
+        let text = read(&s, &[points, &["--coords"]].concat());
+        assert_eq!(text, "station,t\nCasey,6\n\"Paris, TX\",5\n");
+    }
 }
 
 #[test]
@@ -91,6 +169,20 @@ fn lines_have_their_coordinates() {
     let s = field();
     let text = read(&s, &["--sel", "time=2000-03-01,lat=0", "--coords"]);
     assert_eq!(text, "time,lat,lon,t\n2000-03-01,0.0,100.3,14.0\n2000-03-01,0.0,100.7,15.0\n");
+}
+
+#[test]
+fn times_of_a_column_have_one_form() {
+    let s = field();
+    let units = r#","dimension_names":["time"],"attributes":{"units":"hours since 2001-03-01"}"#;
+    s.array("time", &[4], "int64", "0", units, &i64s(&[23, 24, 25, 48]));
+    let times = |more: &[&str]| {
+        let text = read(&s, &[more, &["--coords"]].concat());
+        text.lines().skip(1).map(|line| line.split(',').next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let want = ["2001-03-01T23:00:00", "2001-03-02T00:00:00", "2001-03-02T01:00:00", "2001-03-03T00:00:00"];
+    assert_eq!(times(&["--isel", "lat=0,lon=0"]), want);
+    assert_eq!(times(&["--points", "time=2001-03-02T00,lat=0,lon=100.3"]), want[1..2]);
 }
 
 #[test]
@@ -126,6 +218,9 @@ fn a_copy_of_a_part_takes_its_coordinates_along() {
         s.zaro(&["copy", "@", none.to_str().unwrap(), words[0], words[1]]).fails(code, message);
     };
     fails(["--vars", "tt"], 3, "did you mean \"t\"?");
+    // One array has no others to name.
+    let run = s.zaro(&["copy", "@:/t", none.to_str().unwrap(), "--vars", "sst"]);
+    assert!(run.code == 3 && !run.err.contains("there are"), "{} {}", run.code, run.err);
     fails(["--sel", "lta=1"], 2, "did you mean \"lat\"?");
     fails(["--sel", "lat=55"], 2, "no value of \"lat\"");
     assert!(!none.exists());
@@ -140,6 +235,29 @@ fn info_says_what_a_data_set_holds() {
     assert!(text.contains("calendar noleap; 2000-02-27 … 2000-03-02, step 1 d\n"), "{text}");
     let json = s.zaro(&["info", "@", "--json"]).text();
     assert!(json.contains(r#""first": "2000-02-27""#) && json.contains(r#""consolidated": false"#), "{json}");
+}
+
+#[test]
+fn info_names_no_step_that_it_has_not_seen() {
+    let s = Store::new();
+    s.group("");
+    let names = r#","dimension_names":["u"]"#;
+    let line = |chunks: &[&[i64]]| {
+        let (n, length) = (chunks.iter().map(|c| c.len()).sum::<usize>(), chunks[0].len());
+        let document = v3_document(&[n as u64], &[length as u64], "int64", "0", names);
+        s.put("u/zarr.json", document);
+        for (i, chunk) in chunks.iter().enumerate() {
+            s.put(&format!("u/c/{i}"), i64s(chunk));
+        }
+        s.zaro(&["info", "@"]).text()
+    };
+    // The ends fit a step of 1, what is between does not.
+    let text = line(&[&[0, 1, 2], &[7, 7, 7], &[6, 7, 8]]);
+    assert!(text.contains("0 … 8\n") && !text.contains("step"), "{text}");
+    let text = line(&[&[0, 1, 2], &[3, 4, 5]]);
+    assert!(text.contains("0 … 5, step 1\n"), "{text}");
+    let text = line(&[&[0, 2, 1], &[3, 4, 5]]);
+    assert!(!text.contains('…'), "{text}");
 }
 
 #[test]

@@ -87,3 +87,41 @@ fn stale_consolidated_metadata_of_both_versions() {
     let text = String::from_utf8(s.zaro(&["validate", "@"]).out).unwrap();
     assert!(text.contains("/a fill_value: the consolidated metadata differ from .zarray"), "{text}");
 }
+
+#[test]
+fn consolidated_metadata_may_state_what_absence_means() {
+    let s = Store::new();
+    s.array("a", &[2], "uint8", "0", "", &[1, 2]);
+    let stated =
+        common::v3_document(&[2], &[2], "uint8", "0", r#","storage_transformers":[],"attributes":{}"#);
+    let root = |array: &str| {
+        format!(
+            r#"{{"zarr_format":3,"node_type":"group","consolidated_metadata":{{"kind":"inline",
+            "must_understand":false,"metadata":{{"a":{array}}}}}}}"#
+        )
+    };
+    s.put("zarr.json", root(&stated));
+    s.zaro(&["validate", "@", "--strict"]).text();
+    s.put("zarr.json", root(&stated.replace(r#""attributes":{}"#, r#""attributes":{"b":1}"#)));
+    assert_eq!(s.zaro(&["validate", "@", "--strict"]).code, 1);
+}
+
+#[test]
+fn codec_settings_that_are_only_tolerated_are_warnings() {
+    let s = Store::new();
+    s.array("", &[2], "uint16", "0", "", &[0; 4]);
+    let document = std::fs::read_to_string(s.file("zarr.json")).unwrap();
+    let bytes = r#"{"name":"bytes","configuration":{"endian":"little"}}"#;
+    assert!(document.contains(bytes), "{document}");
+    for codecs in [
+        r#"{"name":"bytes"}"#.to_owned(),
+        format!(r#"{bytes},{{"name":"zstd"}}"#),
+        format!(r#"{bytes},{{"name":"zstd","configuration":{{"level":99}}}}"#),
+    ] {
+        s.put("zarr.json", document.replace(bytes, &codecs));
+        let run = s.zaro(&["validate", "@"]);
+        let text = String::from_utf8_lossy(&run.out).into_owned();
+        assert!(run.code == 0 && text.contains("[codec/settings]"), "{codecs}: {text}");
+        assert_eq!(s.zaro(&["validate", "@", "--strict"]).code, 1, "{codecs}");
+    }
+}

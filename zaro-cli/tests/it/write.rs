@@ -405,3 +405,11 @@ fn a_number_beyond_a_float_is_refused() {
     s.zaro(&["create", "@:/b.zarr", "--shape", "1", "--dtype", "float32", "--fill", "1e39"])
         .fails(2, "float32");
 }
+
+#[test]
+fn a_file_that_is_not_there_is_named_once() {
+    let s = made("int16", "4");
+    let run = s.zaro(&["write", "@", "x", "--from", "@:/nope.npy"]);
+    assert_ne!(run.code, 0);
+    assert_eq!(run.err.matches("nope.npy").count(), 1, "{}", run.err);
+}

@@ -1,59 +1,46 @@
-//! The tree of manifests without the Zarrs that a client may not see: nor the folders that lead to them alone.
+//! The tree of manifests with those Zarrs only that a client may see, and the folders that lead to them.
 
+use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures::future::{BoxFuture, FutureExt as _};
 use futures::stream::{BoxStream, StreamExt as _, TryStreamExt as _};
 use zaro::Result;
 use zaro::store::{
     Entry, GetOptions, ListOptions, Object, ObjectMeta, ObjectStream, SharedStore, Store, StoreFacts,
 };
 
-/// A store without some of its folders.
+/// A tree with some of its folders only. A Zarr that is not known to be shown is not: it may have come a moment ago.
 #[derive(Debug)]
 pub(crate) struct HidingStore {
     inner: SharedStore,
-    /// The folders, without a slash at the end.
-    hidden: Vec<String>,
+    /// The folders, three levels deep, without a slash at the end.
+    shown: Arc<BTreeSet<String>>,
 }
 
 impl HidingStore {
-    /// Hides these folders.
-    pub(crate) fn new(inner: SharedStore, hidden: Vec<String>) -> Self {
-        Self { inner, hidden }
+    /// Shows these folders.
+    pub(crate) fn new(inner: SharedStore, shown: Arc<BTreeSet<String>>) -> Self {
+        Self { inner, shown }
     }
 
-    /// Whether a path is in a hidden folder, or is one.
-    fn hides(&self, path: &str) -> bool {
-        let below = |folder: &String| {
-            path.strip_prefix(folder.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
-        self.hidden.iter().any(below)
+    fn shows(&self, path: &str) -> bool {
+        leads(&self.shown, path)
     }
+}
 
-    /// Whether a hidden folder lies somewhere below a prefix.
-    fn leads(&self, prefix: &str) -> bool {
-        self.hidden.iter().any(|folder| folder.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('/')))
-    }
-
-    /// Whether anything that may be seen lies below a prefix.
-    fn shows<'a>(&'a self, prefix: String) -> BoxFuture<'a, Result<bool>> {
-        async move {
-            let mut entries = self.inner.list_opts(&prefix, &ListOptions::default());
-            while let Some(entry) = entries.try_next().await? {
-                let seen = match &entry {
-                    entry if self.hides(entry.path()) => false,
-                    Entry::Prefix(path) if self.leads(path) => self.shows(path.clone()).await?,
-                    _ => true,
-                };
-                if seen {
-                    return Ok(true);
-                }
-            }
-            Ok(false)
+/// Whether a path is in one of these folders, three levels deep, or leads to one.
+pub(crate) fn leads(folders: &BTreeSet<String>, path: &str) -> bool {
+    let path = path.trim_end_matches('/');
+    match path.match_indices('/').nth(2) {
+        Some((end, _)) => folders.contains(path.get(..end).unwrap_or_default()),
+        None if path.is_empty() => true,
+        None => {
+            let below = format!("{path}/");
+            let first = folders.range(below.clone()..).next();
+            folders.contains(path) || first.is_some_and(|folder| folder.starts_with(&below))
         }
-        .boxed()
     }
 }
 
@@ -66,30 +53,23 @@ impl fmt::Display for HidingStore {
 #[async_trait]
 impl Store for HidingStore {
     async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
-        if self.hides(key) { Ok(None) } else { self.inner.get_opts(key, options).await }
+        if self.shows(key) { self.inner.get_opts(key, options).await } else { Ok(None) }
     }
 
     async fn get_stream(&self, key: &str, options: GetOptions<'_>) -> Result<Option<ObjectStream>> {
-        if self.hides(key) { Ok(None) } else { self.inner.get_stream(key, options).await }
+        if self.shows(key) { self.inner.get_stream(key, options).await } else { Ok(None) }
     }
 
     async fn stat(&self, key: &str) -> Result<Option<ObjectMeta>> {
-        if self.hides(key) { Ok(None) } else { self.inner.stat(key).await }
+        if self.shows(key) { self.inner.stat(key).await } else { Ok(None) }
     }
 
     fn list_opts(&self, prefix: &str, options: &ListOptions) -> BoxStream<'_, Result<Entry>> {
-        if self.hides(prefix) {
+        if !self.shows(prefix) {
             return futures::stream::empty().boxed();
         }
-        let seen = self.inner.list_opts(prefix, options).try_filter_map(move |entry| async move {
-            let shown = match &entry {
-                entry if self.hides(entry.path()) => false,
-                Entry::Prefix(path) if self.leads(path) => self.shows(path.clone()).await?,
-                _ => true,
-            };
-            Ok(shown.then_some(entry))
-        });
-        seen.boxed()
+        let entries = self.inner.list_opts(prefix, options);
+        entries.try_filter(|entry| std::future::ready(self.shows(entry.path()))).boxed()
     }
 
     fn facts(&self) -> StoreFacts {
@@ -100,7 +80,6 @@ impl Store for HidingStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
     use zaro::store::{MemoryStore, StoreExt as _};
 
     #[tokio::test]
@@ -114,14 +93,19 @@ mod tests {
         ] {
             MemoryStore::put(&all, key, "{}").unwrap();
         }
-        let hidden = ["abc/def/abcdef-1", "abc/xyz/abcxyz-1", "uvw/xyz/uvwxyz-1"].map(str::to_owned).to_vec();
-        let store = HidingStore::new(all, hidden);
+        let shown = BTreeSet::from(["abc/def/abcdef-2".to_owned()]);
+        let store = HidingStore::new(all, Arc::new(shown));
         assert_eq!(store.list("").await.unwrap().prefixes, ["abc"]);
         assert_eq!(store.list("abc").await.unwrap().prefixes, ["def"]);
         assert_eq!(store.list("abc/def").await.unwrap().prefixes, ["abcdef-2"]);
-        assert!(store.list("uvw").await.unwrap().prefixes.is_empty());
-        assert!(store.list("abc/def/abcdef-1").await.unwrap().objects.is_empty());
+        for none in ["uvw", "abc/xyz", "abc/de", "ab", "abc/def/abcdef-1", "abc/def/abcdef"] {
+            let found = store.list(none).await.unwrap();
+            assert!(found.prefixes.is_empty() && found.objects.is_empty(), "{none}");
+        }
         assert!(store.get("abc/def/abcdef-1/x.json", None).await.unwrap().is_none());
         assert!(store.get("abc/def/abcdef-2/x.json", None).await.unwrap().is_some());
+        let options = ListOptions::default().with_recursive(true);
+        let found: Vec<Entry> = store.list_opts("", &options).try_collect().await.unwrap();
+        assert_eq!(found.iter().map(Entry::path).collect::<Vec<_>>(), ["abc/def/abcdef-2/x.json"]);
     }
 }

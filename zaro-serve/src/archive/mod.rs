@@ -14,6 +14,7 @@
 //! ```
 
 mod api;
+mod diffs;
 mod hiding;
 mod manifests;
 mod store;
@@ -24,7 +25,9 @@ mod tests;
 mod tree;
 mod versions;
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use futures::TryStreamExt as _;
 use zaro::manifest::{Digest, Manifest, Time, checksum_in};
@@ -33,6 +36,7 @@ use zaro::store::{Bucket, Entry, ListOptions, PrefixStore, SharedStore};
 use zaro::{Error, ErrorKind, Result};
 
 pub(crate) use self::api::{answer as answer_api, in_json};
+use self::diffs::Diffs;
 use self::hiding::HidingStore;
 use self::manifests::Manifests;
 use self::store::TreeStore;
@@ -40,6 +44,7 @@ pub(crate) use self::tree::answer as answer_tree;
 pub(crate) use self::versions::Version;
 use self::versions::{Heads, Index};
 use crate::answer::Caching;
+use crate::embargo::{MANIFESTS, OBJECTS, TaggedPlace};
 use crate::path::encode;
 use crate::sources::Source;
 
@@ -53,9 +58,12 @@ pub(crate) struct Archive {
     pub(crate) name: String,
     /// The tree of manifests: `{p1}/{p2}/{id}/{checksum}.json`.
     store: SharedStore,
+    /// The bucket of the manifests and their prefix in it, if they are in one.
+    bucket: Option<(Arc<Bucket>, String)>,
     /// Where the objects are, if that is known.
     objects: Option<Objects>,
     manifests: Manifests,
+    diffs: Diffs,
     heads: Mutex<Heads>,
     index: Arc<Index>,
 }
@@ -66,15 +74,17 @@ struct Objects {
     store: SharedStore,
     /// Whether old versions of them can be read: those of a bucket.
     versioned: bool,
-    public: Option<Public>,
+    place: ObjectsPlace,
 }
 
-/// How anybody can read the objects.
+/// How others than this server can reach the objects.
 #[derive(Debug)]
-enum Public {
-    /// Below this address.
+enum ObjectsPlace {
+    /// Not at all.
+    Here,
+    /// Anybody, below this address.
     Web(String),
-    /// In a bucket, below this prefix.
+    /// In a bucket, below this prefix: anybody, or with a signed URL.
     Bucket(Arc<Bucket>, String),
 }
 
@@ -113,13 +123,24 @@ impl Archive {
             Some(place) => Some(Objects::at(&place, options).await?),
             None => None,
         };
+        let bucket = match zaro::open::is_bucket(uri) {
+            false => None,
+            true => {
+                let (bucket, path) = zaro::open::open_bucket(uri, &options.store)?;
+                let folder = if beside { FOLDER } else { "" };
+                let prefix = [path.trim_matches('/'), folder].join("/");
+                Some((bucket, prefix.trim_matches('/').to_owned()))
+            }
+        };
         let limit = options.store.context.memory() / 4;
         Ok(Some(Self {
             name: name.to_owned(),
             index: Arc::new(Index::new(store.clone())),
             store,
+            bucket,
             objects,
             manifests: Manifests::new(limit),
+            diffs: Diffs::new(limit / 4),
             heads: Mutex::default(),
         }))
     }
@@ -162,27 +183,64 @@ impl Archive {
         Ok(Arc::new(Source::of_bytes(&name, self.store_of(version)?, Caching::Immutable, private)))
     }
 
-    /// The folders above the versions, as a source without the Zarrs of these ids; the manifests are in it, too.
-    pub(crate) fn tree(&self, caching: Caching, private: bool, hidden: Vec<String>) -> Arc<Source> {
+    /// The folders above the versions, as a source with the Zarrs of these ids only if there are any; the manifests are
+    /// in it, too.
+    pub(crate) fn tree(&self, caching: Caching, private: bool, shown: Option<&[String]>) -> Arc<Source> {
         let mut store: SharedStore = Arc::new(TreeStore::new(self.store.clone()));
-        let hidden: Vec<String> = hidden.iter().filter_map(|id| folder_of(id)).collect();
-        if !hidden.is_empty() {
-            store = Arc::new(HidingStore::new(store, hidden));
+        if let Some(shown) = shown {
+            let shown: BTreeSet<String> = shown.iter().filter_map(|id| folder_of(id)).collect();
+            store = Arc::new(HidingStore::new(store, Arc::new(shown)));
         }
         Arc::new(Source::of_bytes(&self.name, store, caching, private))
+    }
+
+    /// Where the objects and the manifests of a Zarr have tags.
+    pub(crate) fn tagged_places(&self, id: &str) -> Vec<TaggedPlace> {
+        let Some(folder) = folder_of(id) else { return Vec::new() };
+        let below = |prefix: &str, path: &str| format!("{prefix}/{path}/").trim_start_matches('/').to_owned();
+        let manifests = self.bucket.as_ref().map(|(bucket, prefix)| TaggedPlace {
+            bucket: bucket.clone(),
+            prefix: below(prefix, &folder),
+            most: MANIFESTS,
+        });
+        let objects = match self.objects.as_ref().map(|objects| &objects.place) {
+            Some(ObjectsPlace::Bucket(bucket, prefix)) => {
+                Some(TaggedPlace { bucket: bucket.clone(), prefix: below(prefix, id), most: OBJECTS })
+            }
+            _ => None,
+        };
+        manifests.into_iter().chain(objects).collect()
     }
 
     /// The address at which anybody can read this version of an object: of this version, or none.
     pub(crate) fn public_url(&self, version: &OpenVersion, key: &str) -> Option<String> {
         let name = version.manifest.get(key)?.version()?;
-        match self.objects.as_ref()?.public.as_ref()? {
-            Public::Web(base) => {
+        match &self.objects.as_ref()?.place {
+            ObjectsPlace::Here => None,
+            ObjectsPlace::Web(base) => {
                 Some(format!("{base}/{}/{}?versionId={}", version.id, encode(key), encode(&name)))
             }
-            Public::Bucket(bucket, prefix) => {
-                let path = [prefix.as_str(), &version.id, key].join("/");
-                bucket.public_url(path.trim_start_matches('/'), Some(&name))
+            ObjectsPlace::Bucket(bucket, prefix) => {
+                bucket.public_url(&path_in(prefix, &version.id, key), Some(&name))
             }
+        }
+    }
+
+    /// An address at which whoever has it can read this version of an object, with one kind of request and for this
+    /// time; `None` if nothing can be signed.
+    pub(crate) async fn signed_url(
+        &self,
+        version: &OpenVersion,
+        key: &str,
+        head: bool,
+        lasts: Duration,
+    ) -> Result<Option<String>> {
+        let name = version.manifest.get(key).and_then(|entry| entry.version());
+        match (self.objects.as_ref().map(|objects| &objects.place), name) {
+            (Some(ObjectsPlace::Bucket(bucket, prefix)), Some(name)) if !lasts.is_zero() => {
+                bucket.signed_url(&path_in(prefix, &version.id, key), Some(&name), head, lasts).await
+            }
+            _ => Ok(None),
         }
     }
 
@@ -216,16 +274,43 @@ impl Objects {
         let store = zaro::open::open_store(place, &options).await?;
         let is_web = ["http://", "https://"].iter().any(|scheme| place.starts_with(scheme));
         let is_bucket = zaro::open::is_bucket(place);
-        let public = if is_bucket {
+        // A query may be a signature, and headers may be a credential.
+        let is_open = is_web && options.store.headers.is_empty() && !place.contains(['?', '@', '#']);
+        let place = if is_bucket {
             let (bucket, prefix) = zaro::open::open_bucket(place, &options.store)?;
-            (!bucket.is_signed()).then(|| Public::Bucket(bucket, prefix.trim_matches('/').to_owned()))
+            ObjectsPlace::Bucket(bucket, prefix.trim_matches('/').to_owned())
+        } else if is_open {
+            ObjectsPlace::Web(place.to_owned())
         } else {
-            // A query may be a signature, and headers may be a credential.
-            let open = is_web && options.store.headers.is_empty() && !place.contains(['?', '@', '#']);
-            open.then(|| Public::Web(place.to_owned()))
+            ObjectsPlace::Here
         };
-        Ok(Self { store, versioned: is_web || is_bucket, public })
+        Ok(Self { store, versioned: is_web || is_bucket, place })
     }
+}
+
+/// The key of a Zarr's object in a bucket.
+fn path_in(prefix: &str, id: &str, key: &str) -> String {
+    [prefix, id, key].join("/").trim_start_matches('/').to_owned()
+}
+
+/// Whether the manifests of a Zarr are below a folder of the tree.
+pub(crate) fn is_below(id: &str, folder: &str) -> bool {
+    let folder = folder.trim_end_matches('/');
+    folder.is_empty()
+        || folder_of(id).is_some_and(|own| {
+            own.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        })
+}
+
+/// The id of a Zarr that could be below a folder of the tree, and that nobody has.
+pub(crate) fn nobody_below(folder: &str) -> Option<String> {
+    let parts: Vec<&str> = folder.trim_end_matches('/').split('/').collect();
+    let id = match parts.as_slice() {
+        [first] => format!("{first}00000-0000-0000-0000-000000000000"),
+        [first, second] => format!("{first}{second}00-0000-0000-0000-000000000000"),
+        _ => return None,
+    };
+    zaro::manifest::check_zarr_id(&id).is_ok().then_some(id)
 }
 
 /// The folder of a Zarr's manifests in the tree; `None` if this cannot be the id of one.
@@ -236,9 +321,7 @@ fn folder_of(id: &str) -> Option<String> {
 
 /// A date, which is its beginning, or a time.
 pub(crate) fn time_of(text: &str) -> Option<Time> {
-    let text = if text.len() == 10 { format!("{text}T00:00:00Z") } else { text.to_owned() };
-    let has_zone = text.get(19..).is_some_and(|rest| rest.contains(['Z', 'z', '+', '-']));
-    Time::parse(&if has_zone { text } else { format!("{text}Z") }).ok()
+    Time::parse_date(text).ok()
 }
 
 /// Whether an error says that there is nothing to list.

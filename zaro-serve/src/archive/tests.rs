@@ -102,11 +102,8 @@ async fn folders_are_listed_at_every_level() {
     let page = bytes(made.get(&format!("{version}/")).await).await;
     assert!(String::from_utf8_lossy(&page).contains("<a href=\"x/\">x/</a>"));
     // A listing can be continued after each of its entries.
-    let tree = made.app.sources.archive().await.unwrap().unwrap().tree(
-        crate::answer::Caching::Live,
-        false,
-        Vec::new(),
-    );
+    let tree =
+        made.app.sources.archive().await.unwrap().unwrap().tree(crate::answer::Caching::Live, false, None);
     use futures::TryStreamExt as _;
     use zaro::store::{Entry, ListOptions};
     let folder = format!("128/4a1/{TWO}");
@@ -116,6 +113,23 @@ async fn folders_are_listed_at_every_level() {
         let options = ListOptions::default().with_after(Some(entry.cursor()));
         let rest: Vec<Entry> = tree.store().list_opts(&folder, &options).try_collect().await.unwrap();
         assert_eq!(rest, all[at + 1..], "{entry:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn entries_have_a_slash_or_not_and_the_tree_any_case() {
+    let made = made();
+    let entry = format!("{}/x/0", made.version(&made.new));
+    let propfind = Method::from_bytes(b"PROPFIND").unwrap();
+    for path in [entry.clone(), format!("{entry}/")] {
+        for depth in ["0", "1"] {
+            let response = made.ask(propfind.clone(), &path, &[("depth", depth)]).await;
+            assert_eq!(response.status(), StatusCode::MULTI_STATUS, "{path}");
+            let text = bytes(response).await;
+            assert!(String::from_utf8_lossy(&text).contains("getcontentlength"), "{path}");
+        }
+        let response = made.get(&path.replacen("/zarrs/", "/Zarrs/", 1)).await;
+        assert_eq!((response.status(), bytes(response).await.len()), (StatusCode::OK, 3), "{path}");
     }
 }
 

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, LOCATION, VARY};
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, LOCATION, REFERRER_POLICY, VARY};
 use zaro::manifest::{Digest, checksum_in};
 
 use super::{Archive, OpenVersion, folder_of, is_folder};
@@ -26,10 +26,14 @@ pub(crate) async fn answer(app: &App, request: &Request, path: &RequestPath) -> 
     let segments = path.segments();
     match segments.get(1..).unwrap_or_default() {
         [first, second, id, name, ..] => {
-            if folder_of(id) != Some(format!("{first}/{second}/{id}")) || !app.may_see(request, id)? {
+            if folder_of(id) != Some(format!("{first}/{second}/{id}")) {
                 return Err(Fault::not_found());
             }
-            let private = private || app.is_hidden(id);
+            let Some(own) = app.sees(request, id).await? else {
+                let path = path.with(3, &app.sources.nobody(id));
+                return Box::pin(answer(app, request, &path)).await;
+            };
+            let private = private || own;
             if let Some(checksum) = name.strip_suffix(".zarr").and_then(Digest::parse) {
                 let version = archive.open(id, checksum).await.map_err(|e| Fault::behind(&e))?;
                 let version = version.ok_or_else(Fault::not_found)?;
@@ -37,12 +41,12 @@ pub(crate) async fn answer(app: &App, request: &Request, path: &RequestPath) -> 
                 return inside(app, request, &archive, &version, key, path.slash, private).await;
             }
             if segments.len() == 5 && checksum_in(name).is_some() {
-                let source = archive.tree(Caching::Immutable, private, Vec::new());
+                let source = archive.tree(Caching::Immutable, private, None);
                 if !request.is_get() {
                     return folder(request, Target { source, key, slash: false }).await;
                 }
                 let found = raw::get(&source, &key, request).await?;
-                let mut response = found.ok_or_else(Fault::not_found)?;
+                let mut response = found.object().ok_or_else(Fault::not_found)?;
                 if let Some(kind) = response.headers_mut().get_mut(CONTENT_TYPE)
                     && kind == "application/octet-stream"
                 {
@@ -58,10 +62,27 @@ pub(crate) async fn answer(app: &App, request: &Request, path: &RequestPath) -> 
                 [.., first, second, id] => folder_of(id) == Some(format!("{first}/{second}/{id}")),
                 letters => letters.iter().all(|part| part.len() == 3),
             };
-            let source = archive.tree(Caching::Live, private, hidden_ids(app, request, &archive).await?);
-            let there = plausible
-                && (key.is_empty()
-                    || is_folder(source.store(), &key).await.map_err(|e| Fault::behind(&e))?);
+            if !plausible {
+                return Err(Fault::not_found());
+            }
+            let (visible, own) = match upper {
+                // Of one Zarr its own state tells, not a list that may be some seconds old.
+                [_, _, id] => match app.sees(request, id).await? {
+                    Some(own) => (Some(vec![(*id).to_owned()]), own),
+                    None => {
+                        let path = path.with(3, &app.sources.nobody(id));
+                        return Box::pin(answer(app, request, &path)).await;
+                    }
+                },
+                _ => (app.visible_ids(request, &archive, &key).await?, false),
+            };
+            let source = archive.tree(Caching::Live, private || own, visible.as_deref());
+            let there = match &visible {
+                _ if key.is_empty() => true,
+                // Without a look: a folder of hidden Zarrs takes no more time than none.
+                Some(visible) if visible.is_empty() => false,
+                _ => is_folder(source.store(), &key).await.map_err(|e| Fault::behind(&e))?,
+            };
             if !there {
                 return Err(Fault::not_found());
             }
@@ -71,26 +92,6 @@ pub(crate) async fn answer(app: &App, request: &Request, path: &RequestPath) -> 
             folder(request, Target { source, key, slash: path.slash }).await
         }
     }
-}
-
-/// The Zarrs that are hidden from the client.
-pub(crate) async fn hidden_ids(
-    app: &App,
-    request: &Request,
-    archive: &Archive,
-) -> Result<Vec<String>, Fault> {
-    let mut hidden = app.hidden_from(request)?;
-    // All but those that the client's token opens.
-    if hidden.iter().any(|name| name == "*") {
-        let all = archive.zarrs().await.map_err(|e| Fault::behind(&e))?;
-        hidden.clear();
-        for (id, _) in all.iter() {
-            if !app.may_see(request, id)? {
-                hidden.push(id.clone());
-            }
-        }
-    }
-    Ok(hidden)
 }
 
 /// What lies at `key` of a version.
@@ -109,36 +110,68 @@ async fn inside(
         return Err(Fault::not_found());
     }
     if !request.is_get() || (!is_entry && slash) {
-        return folder(request, Target { source, key, slash }).await;
+        // An entry is the same with a slash at its end, for every method.
+        return folder(request, Target { source, key, slash: slash && !is_entry }).await;
     }
     if !is_entry {
         return Ok(crate::app::redirect(&format!("{}/", request.path)));
     }
-    if let Some(url) = elsewhere(app, request, archive, version, &key, private) {
-        let mut response = redirect_to(StatusCode::TEMPORARY_REDIRECT, &url)?;
+    if let Some(away) = elsewhere(app, request, archive, version, &key, private).await? {
+        let mut response = away.redirect(StatusCode::TEMPORARY_REDIRECT)?;
         response.headers_mut().insert(VARY, HeaderValue::from_static(VARIES));
         return Ok(response);
     }
     let found = raw::get(&source, &key, request).await?;
-    let mut response = found.ok_or_else(Fault::not_found)?;
+    let mut response = found.object().ok_or_else(Fault::not_found)?;
     if app.config.redirect {
         response.headers_mut().append(VARY, HeaderValue::from_static(VARIES));
     }
     Ok(response)
 }
 
-/// The address of the object itself, if the client may be sent there: everybody can read it, and no page is waiting,
-/// which could not follow.
-pub(crate) fn elsewhere(
+/// The address of an object itself.
+#[derive(Debug)]
+pub(crate) enum Away {
+    /// Everybody can read it there.
+    Public(String),
+    /// Whoever has it can, for a short time.
+    Signed(String),
+}
+
+impl Away {
+    /// Sends a client there. Nobody keeps a signed address, nor tells it to the next server.
+    pub(crate) fn redirect(self, status: StatusCode) -> Result<Response, Fault> {
+        match self {
+            Self::Public(url) => redirect_to(status, &url, false),
+            Self::Signed(url) => {
+                let mut response = redirect_to(status, &url, true)?;
+                let headers = response.headers_mut();
+                headers.insert(CACHE_CONTROL, Caching::Never.value(true));
+                headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+                Ok(response)
+            }
+        }
+    }
+}
+
+/// The address of the object itself, if the client may be sent there: no page is waiting, which could not follow, and
+/// everybody can read it, or an address can be signed for this request alone.
+pub(crate) async fn elsewhere(
     app: &App,
     request: &Request,
     archive: &Archive,
     version: &OpenVersion,
     key: &str,
     private: bool,
-) -> Option<String> {
-    let may = app.config.redirect && !private && !request.is_from_page();
-    may.then(|| archive.public_url(version, key)).flatten()
+) -> Result<Option<Away>, Fault> {
+    if !app.config.redirect || request.is_from_page() {
+        return Ok(None);
+    }
+    if !private && let Some(url) = archive.public_url(version, key) {
+        return Ok(Some(Away::Public(url)));
+    }
+    let signed = archive.signed_url(version, key, request.is_head(), app.config.signed_time);
+    Ok(signed.await.map_err(|e| Fault::behind(&e))?.map(Away::Signed))
 }
 
 /// The path of a version's folder on this server.
@@ -147,13 +180,13 @@ pub(crate) fn path_of(id: &str, checksum: &Digest) -> Option<String> {
 }
 
 /// A redirect that nobody keeps without asking again: what is public today may not be tomorrow.
-pub(crate) fn redirect_to(status: StatusCode, location: &str) -> Result<Response, Fault> {
+pub(crate) fn redirect_to(status: StatusCode, location: &str, private: bool) -> Result<Response, Fault> {
     let mut response = empty(status);
     let location = HeaderValue::from_str(location);
     let location = location
         .map_err(|_| Fault::new(StatusCode::BAD_GATEWAY, "the object has no address that can be sent"))?;
     response.headers_mut().insert(LOCATION, location);
-    response.headers_mut().insert(CACHE_CONTROL, Caching::Live.value(false));
+    response.headers_mut().insert(CACHE_CONTROL, Caching::Live.value(private));
     Ok(response)
 }
 
@@ -170,10 +203,7 @@ impl App {
     pub(crate) async fn archive(&self, request: &Request) -> Result<(Arc<Archive>, bool), Fault> {
         let archive = self.sources.archive().await.map_err(|e| Fault::behind(&e))?;
         let archive = archive.ok_or_else(Fault::not_found)?;
-        if !self.may_see(request, &archive.name)? {
-            return Err(Fault::not_found());
-        }
-        let private = self.is_hidden(&archive.name);
+        let private = self.sees(request, &archive.name).await?.ok_or_else(Fault::not_found)?;
         Ok((archive, private))
     }
 }

@@ -14,6 +14,9 @@ use crate::sources::Source;
 /// Objects that are asked for at once, where a listing does not tell their sizes.
 const AT_ONCE: usize = 32;
 
+/// Metadata documents whose names begin with a dot, as the index pages of most web servers leave them out. Sorted.
+const DOTTED: [&str; 4] = [".zarray", ".zattrs", ".zgroup", ".zmetadata"];
+
 /// An object or a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Row {
@@ -86,7 +89,45 @@ impl Walk {
         let start = self.start();
         let after = self.after.as_ref().map(|after| format!("{start}{after}"));
         let options = ListOptions::default().with_recursive(self.all).with_after(after);
-        self.source.store().list_opts(&self.key, &options)
+        let listed = self.source.store().list_opts(&self.key, &options);
+        if self.all || self.source.store().facts().lists_all {
+            return listed;
+        }
+        self.with_dotted(listed)
+    }
+
+    /// Adds the documents that an index page does not show, unless it shows some: a copy made by the listing of a V2 Zarr
+    /// would lack its metadata.
+    fn with_dotted<'a>(&'a self, listed: BoxStream<'a, Result<Entry>>) -> BoxStream<'a, Result<Entry>> {
+        let (store, start) = (self.source.store(), self.start());
+        let name_of = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+        let added =
+            async move {
+                let mut listed = listed.peekable();
+                let shown = match std::pin::Pin::new(&mut listed).peek().await {
+                    Some(Ok(entry)) => name_of(entry.path()).starts_with('.'),
+                    // What cannot be listed is not listed.
+                    Some(Err(_)) => true,
+                    None => false,
+                };
+                let asked = DOTTED
+                    .iter()
+                    .filter(|name| !shown && self.after.as_deref().is_none_or(|after| after < **name));
+                let found =
+                    futures::future::join_all(asked.map(|name| {
+                        let key = format!("{start}{name}");
+                        async move {
+                            Ok(store.stat(&key).await?.map(|meta| Entry::Object(KeyEntry::new(key, meta))))
+                        }
+                    }));
+                let found = found.await.into_iter().filter_map(Result::transpose);
+                // A page in an order of its own may show them later.
+                let rest = listed.try_filter(move |entry| {
+                    std::future::ready(shown || !DOTTED.contains(&name_of(entry.path()).as_str()))
+                });
+                stream::iter(found.collect::<Vec<_>>()).chain(rest)
+            };
+        stream::once(added).flatten().boxed()
     }
 
     /// What the keys of all entries begin with.

@@ -270,3 +270,58 @@ async fn rows_are_made_as_they_are_taken() {
     // What the pipe holds, and no more.
     assert!(store.asked.load(Ordering::Relaxed) < 2000, "{}", store.asked.load(Ordering::Relaxed));
 }
+
+/// A store whose index shows `listed`, as that of a web server does, and which has `.zgroup` and `.zattrs` besides.
+#[derive(Debug)]
+struct Page {
+    listed: &'static [&'static str],
+}
+
+impl fmt::Display for Page {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("page")
+    }
+}
+
+#[async_trait]
+impl Store for Page {
+    async fn get_opts(&self, _: &str, _: GetOptions<'_>) -> Result<Option<Object>> {
+        Ok(None)
+    }
+
+    async fn stat(&self, key: &str) -> Result<Option<ObjectMeta>> {
+        let meta = zaro::store::RemoteMeta { size: Some(2), ..Default::default() };
+        Ok([".zattrs", ".zgroup"].contains(&key).then(|| meta.into()))
+    }
+
+    fn facts(&self) -> zaro::store::StoreFacts {
+        let mut facts = zaro::store::MemoryStore::default().facts();
+        facts.lists_all = false;
+        facts
+    }
+
+    fn list_opts(&self, _: &str, _: &ListOptions) -> BoxStream<'_, Result<Entry>> {
+        let listed = self
+            .listed
+            .iter()
+            .map(|name| Ok(Entry::Object(KeyEntry::new((*name).to_owned(), ObjectMeta::Unknown))));
+        stream::iter(listed).boxed()
+    }
+}
+
+#[tokio::test]
+async fn documents_that_an_index_page_hides_are_listed() {
+    for (listed, wanted) in [
+        (&["a", "b"][..], &[".zattrs", ".zgroup", "a", "b"][..]),
+        (&[".zgroup", "a"], &[".zgroup", "a"]),
+        (&["a", ".zgroup"], &[".zattrs", ".zgroup", "a"]),
+        (&[], &[".zattrs", ".zgroup"]),
+    ] {
+        let source = Source::of_store(Arc::new(Page { listed }));
+        let page = text(super::folder(&source, "", &get("/data/x/")).await.unwrap()).await;
+        assert_eq!(entries(&page), wanted);
+        let next = get("/data/x/?format=json&limit=1");
+        let document = text(super::folder(&source, "", &next).await.unwrap()).await;
+        assert!(document.contains(wanted[0]), "{document}");
+    }
+}

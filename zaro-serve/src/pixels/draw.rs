@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use zaro::format::Colormap;
-use zaro::image::render::{Picture, Region, Renderer, Size, View};
+use zaro::image::render::{Picture, Region, RenderPlan, Renderer, Size, View};
 use zaro::{Index, Selection};
 
 use super::cost::Cost;
@@ -245,11 +245,17 @@ pub(crate) async fn rendered(
 /// What drawing a view costs.
 pub(crate) fn view_cost(renderer: &Renderer, view: &View) -> Result<Cost, Fault> {
     let plan = renderer.plan(view)?;
+    let cost = plan_cost(&plan).map_err(reading)?;
+    Ok(cost.drawing(plan.width.saturating_mul(plan.height)))
+}
+
+/// What the reads of a plan cost.
+pub(crate) fn plan_cost(plan: &RenderPlan) -> zaro::Result<Cost> {
     let mut cost = Cost::default();
     for (array, selection) in &plan.reads {
-        cost = cost.and(Cost::of(array, selection).map_err(reading)?);
+        cost = cost.and(Cost::of(array, selection)?);
     }
-    Ok(cost.drawing(plan.width.saturating_mul(plan.height)))
+    Ok(cost)
 }
 
 /// What guessing the windows of channels costs: the middle of a plane of the smallest level, for each.

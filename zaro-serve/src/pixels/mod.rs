@@ -132,9 +132,11 @@ impl Ask<'_> {
     /// The levels of what is at the path.
     async fn stack(&self) -> Result<Arc<Stack>, Fault> {
         let multiscale = self.query.get("multiscale");
-        let name = format!("{}\0{}\0{}", self.state(), self.path, multiscale.unwrap_or(""));
+        let member = self.query.get("member");
+        let name =
+            [self.state().as_str(), &self.path, multiscale.unwrap_or(""), member.unwrap_or("")].join("\0");
         let zarr = self.zarr()?;
-        let open = Box::pin(Stack::open(zarr, &self.path, multiscale));
+        let open = Box::pin(Stack::open(zarr, &self.path, multiscale, member));
         self.pixels.stacks.get(&name, self.lasts(), |_| 1, open).await
     }
 
@@ -205,14 +207,7 @@ async fn ask<'a>(app: &'a App, request: &'a Request, name: &str, node: &[&str]) 
 
 /// The address of the server: the one it was given, or the one it was asked by, if that is nothing but a name.
 fn base(app: &App, request: &Request) -> String {
-    if let Some(url) = &app.config.base_url {
-        return url.trim_end_matches('/').to_owned();
-    }
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':' | '[' | ']');
-    match request.header("host").filter(|host| !host.is_empty() && host.chars().all(is_plain)) {
-        Some(host) => format!("http://{host}"),
-        None => String::new(),
-    }
+    app.config.base_for(request.header("host").unwrap_or(""))
 }
 
 /// Runs work that takes a while on a thread of its own, so that nobody waits for it but those who asked.

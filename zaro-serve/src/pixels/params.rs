@@ -10,7 +10,7 @@ use crate::answer::Fault;
 use crate::request::Query;
 
 /// Parameters that say which planes.
-pub(crate) const PLANES: [&str; 7] = ["c", "z", "t", "sel", "isel", "method", "multiscale"];
+pub(crate) const PLANES: [&str; 8] = ["c", "z", "t", "sel", "isel", "method", "multiscale", "member"];
 
 /// Parameters that say how to draw.
 pub(crate) const LOOKS: [&str; 6] = ["model", "labels", "opacity", "cmap", "min", "max"];

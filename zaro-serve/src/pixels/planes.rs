@@ -36,7 +36,8 @@ pub(crate) async fn read(
     let indexes = stack.indexes(rung, window, pick)?;
     let view = ArrayView::new(&indexes, array.meta()).map_err(reading)?;
     let mut reader = Reading::stored(array, view.clone());
-    if stack.kind == Kind::Field && !stored {
+    // Attributes of structs are about no member of theirs.
+    if stack.kind == Kind::Field && !stored && stack.member.is_none() {
         let decoded = Reading::decoded(array, view, &stack.related, &mut |_| {});
         // Times become texts, which have no pixels.
         if width_of(&decoded.data_type()).is_some() && decoded.view().shape().len() == indexes.len() {
@@ -45,6 +46,10 @@ pub(crate) async fn read(
     }
     let slab =
         reader.read(reader.view(), &ReadOptions::default(), &mut Lost::default()).await.map_err(reading)?;
+    let slab = match &stack.member {
+        Some((at, own)) => member(&slab, *at, own)?,
+        None => slab,
+    };
     let work = Gathering {
         axes: [stack.axes.c, stack.axes.z, Some(stack.axes.y), Some(stack.axes.x)],
         spans: {
@@ -59,6 +64,14 @@ pub(crate) async fn read(
         is_exact: rung.is_stored(),
     };
     super::apart(move || work.gather(&slab)).await?
+}
+
+/// One member of structs.
+fn member(slab: &Slab, at: usize, own: &DataType) -> Result<Slab, Fault> {
+    let items = slab.bytes.chunks_exact(slab.data_type.size().max(1));
+    let part = at..at.saturating_add(own.size());
+    let bytes = items.filter_map(|item| item.get(part.clone())).flatten().copied().collect();
+    Ok(Slab::new(own, &slab.shape, slab.order, bytes)?)
 }
 
 /// How pixels along one axis are made of those that were read.

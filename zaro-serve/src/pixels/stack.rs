@@ -8,7 +8,7 @@ use zaro::cf::Related;
 use zaro::image::render::{Axes, Projection};
 use zaro::image::{Found, Image, Multiscale};
 use zaro::internal::text::{f64_of_u64 as real, u64_of_f64 as whole};
-use zaro::meta::{ArrayMeta, NodeMeta};
+use zaro::meta::{ArrayMeta, DataType, NodeMeta};
 use zaro::{Array, ErrorKind, Index, Selection, Zarr};
 
 use super::cost::Cost;
@@ -37,6 +37,8 @@ pub(crate) struct Stack {
     pub(crate) image: Option<(Image, Multiscale)>,
     /// What arrays beside a field say about its decoding.
     pub(crate) related: Related,
+    /// The member of structs that is shown: where it is, and its type.
+    pub(crate) member: Option<(usize, DataType)>,
 }
 
 /// A level, stored or made: each of its pixels covers `step` pixels of a stored level.
@@ -127,7 +129,19 @@ pub(crate) fn reading(e: zaro::Error) -> Fault {
 
 impl Stack {
     /// Opens what is at a path: an image, the only image of a collection, or an array.
-    pub(crate) async fn open(zarr: &Zarr, path: &str, multiscale: Option<&str>) -> Result<Self, Fault> {
+    pub(crate) async fn open(
+        zarr: &Zarr,
+        path: &str,
+        multiscale: Option<&str>,
+        member: Option<&str>,
+    ) -> Result<Self, Fault> {
+        let mut stack = Self::found(zarr, path, multiscale).await?;
+        stack.member =
+            stack.arrays.first().map_or(Ok(None), |array| member_of(&array.meta().data_type, member))?;
+        Ok(stack)
+    }
+
+    async fn found(zarr: &Zarr, path: &str, multiscale: Option<&str>) -> Result<Self, Fault> {
         let node = zarr.node(path).await?;
         if let NodeMeta::Array(_) = node.meta {
             return Self::field(zarr, zarr.array(path).await?).await;
@@ -152,7 +166,14 @@ impl Stack {
         let rank = arrays.first().map_or(0, |array| array.shape().len());
         let axes = Axes::of(&chosen.axes, rank).map_err(looking)?;
         let kind = if image.label.is_some() { Kind::Labels } else { Kind::Image };
-        Ok(Self { kind, arrays, axes, image: Some((image, chosen)), related: Related::default() })
+        Ok(Self {
+            kind,
+            arrays,
+            axes,
+            image: Some((image, chosen)),
+            related: Related::default(),
+            member: None,
+        })
     }
 
     async fn field(zarr: &Zarr, array: Array) -> Result<Self, Fault> {
@@ -163,7 +184,7 @@ impl Stack {
         let (y, x) = plane(array.meta());
         let related = zaro::cf::related(zarr, &array).await.unwrap_or_default();
         let axes = Axes { t: None, c: None, z: None, y, x };
-        Ok(Self { kind: Kind::Field, arrays: vec![array], axes, image: None, related })
+        Ok(Self { kind: Kind::Field, arrays: vec![array], axes, image: None, related, member: None })
     }
 
     pub(crate) fn array(&self, level: usize) -> Result<&Array, Fault> {
@@ -320,6 +341,38 @@ impl Stack {
         let (x, across) = side(&window.columns, width, own.width, rung.step.1, rung.width);
         let (y, down) = side(&window.rows, height, own.height, rung.step.0, rung.height);
         zaro::image::render::Region { x, y, width: across, height: down }
+    }
+}
+
+/// Where the member of this name is in a struct, and its type; members of members after a point. `None` for elements that
+/// are no structs.
+fn member_of(data_type: &DataType, name: Option<&str>) -> Result<Option<(usize, DataType)>, Fault> {
+    let (mut at, mut own, mut rest) = (0usize, data_type.clone(), name);
+    loop {
+        let DataType::Struct(fields) = &own else {
+            return match rest {
+                None => Ok(name.map(|_| (at, own))),
+                Some(name) => {
+                    Err(Fault::bad(format!("member={name}: elements of type {own} have no members")))
+                }
+            };
+        };
+        let there = || fields.iter().map(|field| field.name.as_str()).collect::<Vec<_>>().join(", ");
+        let Some(wanted) = rest else {
+            return Err(no_picture(format!(
+                "elements are structs; name one of their members, member={}",
+                there()
+            )));
+        };
+        // A name may have points itself.
+        let found = fields.iter().find_map(|field| {
+            let behind = wanted.strip_prefix(field.name.as_str())?;
+            let below = behind.strip_prefix('.');
+            (behind.is_empty() || below.is_some()).then_some((field, below))
+        });
+        let (field, below) =
+            found.ok_or_else(|| Fault::bad(format!("member={wanted}: there are {}", there())))?;
+        (at, own, rest) = (at.saturating_add(field.offset), field.data_type.clone(), below);
     }
 }
 

@@ -460,6 +460,83 @@ async fn values_and_series_are_exact() {
 }
 
 #[tokio::test]
+async fn a_long_series_is_read_in_windows() {
+    // Windows of 1,024 chunks of 8 numbers each.
+    let served = served(|config| config.limits.decoded = 16 << 10).await;
+    let field = store(&served.folder.path().join("field.zarr"));
+    let names = ["dim0", "dim1"].map(|name| Some(name.to_owned()));
+    let new = NewArray::new(DataType::UInt(16), [10_000, 8])
+        .with_chunks(Some(vec![1, 8]))
+        .with_dimension_names(Some(names.to_vec()));
+    let array = create_array(&field, "long", &new, Existing::Replace).await.unwrap();
+    let all: Vec<u16> = (0..80_000u32).map(|i| u16::try_from(i * 7 % 50_021).unwrap()).collect();
+    array.write(zaro::Selection::all(), &all).await.unwrap();
+    let line: Vec<f64> = all.iter().skip(3).step_by(8).map(|n| f64::from(*n)).collect();
+    let url = "/series/field.zarr/long?along=dim0";
+    let series = served.json(&format!("{url}&isel=dim1=3")).await;
+    assert_eq!(series.numbers("values").unwrap(), line);
+    let labels = series.list("labels");
+    assert_eq!((labels.len(), labels[9_999].as_str()), (10_000, Some("9999")));
+    for (isel, wanted) in [
+        ("dim0=::-1", line.iter().rev().copied().collect::<Vec<_>>()),
+        ("dim0=5:9000:7", line[5..9000].iter().step_by(7).copied().collect()),
+        ("dim0=9990:", line[9990..].to_vec()),
+    ] {
+        let series = served.json(&format!("{url}&isel={isel},dim1=3")).await;
+        assert_eq!(series.numbers("values").unwrap(), wanted, "{isel}");
+    }
+    let thin = served.json(&format!("{url}&isel=dim1=3&points=100")).await;
+    let kept = thin.numbers("values").unwrap();
+    let greatest = |list: &[f64]| list.iter().copied().fold(f64::MIN, f64::max);
+    assert!(kept.len() <= 100 && greatest(&kept) == greatest(&line));
+    for (label, value) in thin.list("labels").iter().zip(&kept) {
+        let place: usize = label.as_str().unwrap().parse().unwrap();
+        assert_eq!(line[place], *value);
+    }
+    let (_, csv) = served.ok(&format!("{url}&isel=dim1=3&format=csv")).await;
+    let csv = String::from_utf8(csv).unwrap();
+    assert_eq!(csv.lines().count(), 10_001);
+    assert_eq!(csv.lines().last().unwrap(), format!("9999,{}", line[9_999]));
+    let few = self::served(|config| config.limits.chunks = 600).await;
+    let other = store(&few.folder.path().join("field.zarr"));
+    create_array(&other, "long", &new, Existing::Replace).await.unwrap();
+    assert_eq!(few.status(&format!("{url}&isel=dim1=3")).await, 413);
+    assert_eq!(few.status(&format!("{url}&isel=dim0=:9000,dim1=3")).await, 200);
+}
+
+#[tokio::test]
+async fn a_member_of_structs_is_a_plane() {
+    let served = served(|_| ()).await;
+    let field = store(&served.folder.path().join("field.zarr"));
+    let inner =
+        DataType::structure([("re".to_owned(), DataType::FLOAT32), ("id".to_owned(), DataType::UInt(8))]);
+    let own = DataType::structure([("n".to_owned(), DataType::Int(16)), ("in".to_owned(), inner)]);
+    let new = NewArray::new(own.clone(), [20, 30]).with_chunks(Some(vec![20, 16]));
+    let array = create_array(&field, "structs", &new, Existing::Replace).await.unwrap();
+    let mut bytes = Vec::new();
+    for i in 0..600i16 {
+        bytes.extend((i - 300).to_le_bytes());
+        bytes.extend((f32::from(i) * 0.25).to_le_bytes());
+        bytes.push(u8::try_from(i % 251).unwrap());
+    }
+    let slab = zaro::Slab::new(&own, &[20, 30], zaro::Order::C, bytes).unwrap();
+    array.write_slab(&zaro::Selection::all(), slab.into(), &Default::default()).await.unwrap();
+    let url = "/tile/field.zarr/structs/0/0_0.bin";
+    let (headers, bytes) = served.ok(&format!("{url}?member=in.re")).await;
+    assert!(headers["x-zaro-tile"].to_str().unwrap().starts_with("dtype=f4;shape=1,20,30;level=0;fill=0;"));
+    assert_eq!(f32s(&bytes), (0..600u16).map(|i| f32::from(i) * 0.25).collect::<Vec<_>>());
+    let (headers, bytes) = served.ok(&format!("{url}?member=n")).await;
+    assert!(headers["x-zaro-tile"].to_str().unwrap().starts_with("dtype=i2;"));
+    assert_eq!(bytes, (-300..300i16).flat_map(i16::to_le_bytes).collect::<Vec<_>>());
+    let (_, png) = served.ok("/thumb/field.zarr/structs?member=in.id").await;
+    assert_eq!(pixels(&png).0, 30);
+    for (query, wanted) in [("", 422), ("?member=in", 422), ("?member=x", 400), ("?member=n.x", 400)] {
+        assert_eq!(served.status(&format!("{url}{query}")).await, wanted, "{query}");
+    }
+    assert_eq!(served.status("/tile/field.zarr/sst/0/0_0.bin?member=n").await, 400);
+}
+
+#[tokio::test]
 async fn histograms_come_from_the_smallest_level() {
     let served = served(|_| ()).await;
     let json = served.json("/histogram/image.zarr?bins=16&z=0").await;

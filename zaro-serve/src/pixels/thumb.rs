@@ -1,11 +1,13 @@
 //! `/thumb/{name}/{path…}?size=256&format=png|jpg`: anything that can be drawn, in one small picture.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use zaro::image::Found;
-use zaro::image::render::{Picture, Region, Renderer, Request as Rendering, Size, View, render_to};
+use zaro::image::render::{Admit, Picture, Region, Renderer, Request as Rendering, Size, View, render_to};
 use zaro::meta::NodeMeta;
 
 use super::cost::Cost;
-use super::draw::{Drawable, view_cost};
+use super::draw::{Drawable, plan_cost, view_cost};
 use super::paint::{PictureFormat, encode};
 use super::stack::{looking, reading};
 use super::{Ask, made, params};
@@ -72,7 +74,8 @@ async fn picture(ask: &Ask<'_>, size: u32) -> Result<Picture, Fault> {
 }
 
 /// Several images in one picture: the wells of a plate, the fields of a well, one image of a collection. What it costs
-/// is what the first image costs, times their number.
+/// is taken to be what the first image costs, times their number; each is counted again before it is read, so that it
+/// never costs more than a request may, however different they are.
 async fn table(ask: &Ask<'_>, found: &Found, size: u32) -> Result<Picture, Fault> {
     let (query, zarr) = (&ask.query, ask.zarr()?);
     let memory = usize::try_from(ask.limits.decoded).unwrap_or(usize::MAX).min(128 << 20);
@@ -116,6 +119,7 @@ async fn table(ask: &Ask<'_>, found: &Found, size: u32) -> Result<Picture, Fault
     let cell = View { size: Some(Size::Longest(u32::try_from(across).unwrap_or(size))), ..view.clone() };
     let cost: Cost = view_cost(&renderer, &cell)?.times(count).drawing(u64::from(size).pow(2));
     let _turn = ask.enter(cost, || None).await?;
+    let spent = Arc::new(Mutex::new(Cost::default()));
     let request = Rendering {
         settings,
         view,
@@ -124,9 +128,23 @@ async fn table(ask: &Ask<'_>, found: &Found, size: u32) -> Result<Picture, Fault
         field: query.number("field")?,
         sheet: None,
         gap: 0,
+        admit: Some(Admit(Arc::new({
+            let (spent, limits) = (spent.clone(), ask.limits.clone());
+            move |plan| {
+                let mut spent = spent.lock().unwrap_or_else(PoisonError::into_inner);
+                *spent = spent.and(plan_cost(plan)?).drawing(spent.pixels);
+                match spent.fits(&limits) {
+                    true => Ok(()),
+                    false => Err(zaro::Error::usage("the images of this plate cost too much")),
+                }
+            }
+        }))),
     };
     let mut picture = Picture { width: 0, height: 0, rgba: Vec::new() };
-    render_to(zarr, &ask.path, &request, &mut picture).await.map_err(reading)?;
+    let drawn = render_to(zarr, &ask.path, &request, &mut picture).await;
+    let spent = *spent.lock().unwrap_or_else(PoisonError::into_inner);
+    spent.check(ask.limits, || None)?;
+    drawn.map_err(reading)?;
     Ok(picture)
 }
 

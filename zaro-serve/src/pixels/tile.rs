@@ -82,8 +82,14 @@ pub(crate) async fn answer(
                 let stored = ask.query.get("raw").is_some_and(|raw| raw == "1");
                 let planes = planes::read(&stack, &rung, &window, &pick, stored).await?;
                 let meta = stack.array(rung.level)?.meta();
-                let is_decoded = stack.kind == Kind::Field && planes.data_type != meta.data_type;
-                typed::made(planes, &Note::of(meta, level.to_owned(), is_decoded))
+                let note = match &stack.member {
+                    Some((at, own)) => Note::of_member(meta, level.to_owned(), *at, own),
+                    None => {
+                        let is_decoded = stack.kind == Kind::Field && planes.data_type != meta.data_type;
+                        Note::of(meta, level.to_owned(), is_decoded)
+                    }
+                };
+                typed::made(planes, &note)
             }
             Form::Picture(format) => {
                 let drawable = Drawable::open(ask, &ask.query).await?;

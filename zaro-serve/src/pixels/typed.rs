@@ -121,6 +121,13 @@ impl Note {
             offset: attribute("add_offset").unwrap_or(0.0),
         }
     }
+
+    /// For one member of structs.
+    pub(crate) fn of_member(meta: &ArrayMeta, level: String, at: usize, own: &DataType) -> Self {
+        let fill = meta.fill.0.get(at..at.saturating_add(own.size()));
+        let fill = fill.and_then(|bytes| number(own, bytes)).unwrap_or(f64::NAN);
+        Self { level, fill, scale: 1.0, offset: 0.0 }
+    }
 }
 
 /// A typed tile.

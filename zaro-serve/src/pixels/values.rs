@@ -1,13 +1,16 @@
 //! `/value`, `/series`, `/histogram`: single numbers, a line of them, and how they are distributed.
 
-use zaro::array::ArrayView;
-use zaro::cf::Reading;
+use std::time::Instant;
+
+use zaro::array::{ArrayView, ArrayWindow};
+use zaro::cf::{Lost, Reading};
 use zaro::coords::columns;
 use zaro::format::{Column, Csv, JsonLists, Layout, Sink as _};
 use zaro::internal::text::{f64_of_u64 as real, f64_of_usize, u64_of_f64 as whole};
-use zaro::meta::{Json, NodeMeta};
-use zaro::{Array, Index, Order, Slab};
+use zaro::meta::{ArrayMeta, DataType, Json, NodeMeta};
+use zaro::{Array, Index, Order, ReadOptions, Selection, Slab};
 
+use super::cost::Cost;
 use super::made::Made;
 use super::params;
 use super::planes::{self, decode, width_of};
@@ -19,6 +22,14 @@ use crate::config::Limits;
 
 /// Values in one answer of `/value`.
 const MOST_VALUES: u64 = 1 << 16;
+
+/// How many times more than others a series may decode, and how many times more chunks it may read: it holds only a
+/// window of them at a time.
+const MORE_DECODED: u64 = 64;
+const MORE_CHUNKS: u64 = 16;
+
+/// Bytes of a series that are decoded at a time.
+const WINDOW: u64 = 64 << 20;
 
 /// Bins of a histogram.
 const MOST_BINS: usize = 65_536;
@@ -89,11 +100,11 @@ fn attribute(array: &Array, name: &str) -> Json {
 }
 
 /// Elements as JSON, exactly.
-fn lists(slab: &Slab, layout: &Layout) -> zaro::Result<String> {
+fn lists(slabs: &[Slab], layout: &Layout) -> zaro::Result<String> {
     let mut out = Vec::new();
     let mut sink = JsonLists::new(true);
     sink.begin(layout, &mut out)?;
-    sink.block(slab, &mut out)?;
+    slabs.iter().try_for_each(|slab| sink.block(slab, &mut out))?;
     sink.end(&mut out)?;
     Ok(String::from_utf8_lossy(&out).trim_end().to_owned())
 }
@@ -138,7 +149,7 @@ pub(crate) async fn value(ask: &Ask<'_>) -> Result<Response, Fault> {
             ("coords", coords),
             ("units", attribute(&part.array, "units")),
         ]);
-        let text = with_raw(&object, "value", &lists(&slab, &layout)?);
+        let text = with_raw(&object, "value", &lists(&[slab], &layout)?);
         Ok(Made::plain("application/json", text))
     })
     .await
@@ -174,18 +185,18 @@ pub(crate) async fn series(ask: &Ask<'_>) -> Result<Response, Fault> {
         let along = along(ask.query.get("along"), &mut part)?;
         let reader = reader(ask, &part, ask.query.get("raw") != Some("1")).await?;
         let view = reader.view().clone();
-        let (slab, layout) = read(ask, &part.array, &part.indexes, &reader).await?;
+        let (slabs, layout) = line(ask, &part, along, &reader).await?;
         let places = columns(ask.zarr()?, &part.array, &view).await.map_err(reading)?;
         let name = part.names.get(along).cloned().unwrap_or_default();
         let units = attribute(&part.array, "units");
         let title = attribute(&part.array, "long_name");
         let path = part.array.path().to_owned();
         super::apart(move || {
-            let kept = thinned(&slab, points);
-            let count = slab.len();
-            let slab = match &kept {
-                Some(kept) => only(&slab, kept)?,
-                None => slab,
+            let count: usize = slabs.iter().map(Slab::len).sum();
+            let kept = thinned(&slabs, count, points);
+            let slabs = match &kept {
+                Some(kept) => vec![only(&slabs, kept)?],
+                None => slabs,
             };
             let shown = u64::try_from(kept.as_ref().map_or(count, Vec::len)).unwrap_or(u64::MAX);
             let layout = Layout { shape: vec![shown], ..layout };
@@ -209,7 +220,7 @@ pub(crate) async fn series(ask: &Ask<'_>) -> Result<Response, Fault> {
                 let mut csv = Csv::new(true).long(vec![column], value);
                 let mut out = Vec::new();
                 csv.begin(&layout, &mut out)?;
-                csv.block(&slab, &mut out)?;
+                slabs.iter().try_for_each(|slab| csv.block(slab, &mut out))?;
                 csv.end(&mut out)?;
                 return Ok(Made::plain("text/csv; charset=utf-8", out));
             }
@@ -223,11 +234,88 @@ pub(crate) async fn series(ask: &Ask<'_>) -> Result<Response, Fault> {
                 ("count", u64::try_from(count).unwrap_or(u64::MAX).into()),
                 ("labels", labels.into()),
             ]);
-            Ok(Made::plain("application/json", with_raw(&object, "values", &lists(&slab, &layout)?)))
+            Ok(Made::plain("application/json", with_raw(&object, "values", &lists(&slabs, &layout)?)))
         })
         .await?
     })
     .await
+}
+
+/// Reads a line of elements, window by window: what is decoded at a time is bounded, and what is decoded in all may be
+/// far more than for other requests, because a line through an array touches many chunks for a few bytes of each. Windows
+/// end where chunks do, so that each chunk is read once.
+async fn line(
+    ask: &Ask<'_>,
+    part: &Part,
+    along: usize,
+    reader: &Reading,
+) -> Result<(Vec<Slab>, Layout), Fault> {
+    let (meta, view) = (part.array.meta(), reader.view());
+    let kept = view.dimensions();
+    // Texts of single characters have a dimension more, and are short.
+    if kept.as_slice() != [along] {
+        let (slab, layout) = read(ask, &part.array, &part.indexes, reader).await?;
+        return Ok((vec![slab], layout));
+    }
+    let count = view.shape().first().copied().unwrap_or(0);
+    let mut first = part.indexes.clone();
+    if let Some(slot) = first.get_mut(along).filter(|_| count > 0) {
+        *slot = Index::Span(view.place(along, 0), 1);
+    }
+    let one = Cost::of(&part.array, &Selection::new(first)).map_err(reading)?;
+    let borders = borders(meta, along, view, count);
+    let chunks = u64::try_from(borders.len().saturating_sub(1)).unwrap_or(u64::MAX);
+    let all = one.times(chunks).drawing(count);
+    let limits = Limits {
+        decoded: ask.limits.decoded.saturating_mul(MORE_DECODED),
+        chunks: ask.limits.chunks.saturating_mul(MORE_CHUNKS),
+        ..ask.limits.clone()
+    };
+    all.check(&limits, || None)?;
+    let window = WINDOW.min(ask.limits.decoded);
+    let together = usize::try_from((window / one.decoded.max(1)).max(1)).unwrap_or(usize::MAX);
+    let (begun, mut slabs, mut layout) = (Instant::now(), Vec::new(), reader.layout(Order::C));
+    let mut at = 0usize;
+    while let Some(from) = borders.get(at).copied().filter(|from| *from < count) {
+        at = at.saturating_add(together).min(borders.len().saturating_sub(1));
+        let to = borders.get(at).copied().unwrap_or(count);
+        let window = view.narrowed(&ArrayWindow(vec![(from, to.saturating_sub(from))]));
+        let share = one.times(u64::try_from(together).unwrap_or(u64::MAX).min(chunks));
+        let turn = ask.pixels.gate.enter(share).await?;
+        let slab =
+            reader.read(&window, &ReadOptions::default(), &mut Lost::of_text()).await.map_err(reading)?;
+        drop(turn);
+        if slab.data_type == DataType::String {
+            let longest = slab.items().map(|item| String::from_utf8_lossy(item).chars().count()).max();
+            layout.width = layout.width.max(longest.unwrap_or(0));
+        }
+        slabs.push(slab);
+        if begun.elapsed() > ask.limits.answer_time / 2 && to < count {
+            let said = format!(
+                "{to} of {count} positions took {} s; ask for fewer at a time, with isel= or sel=",
+                begun.elapsed().as_secs()
+            );
+            return Err(Fault::new(hyper::StatusCode::PAYLOAD_TOO_LARGE, said));
+        }
+    }
+    Ok((slabs, layout))
+}
+
+/// The positions of a line at which another chunk begins, from 0 on, and their number at the end.
+fn borders(meta: &ArrayMeta, along: usize, view: &ArrayView, count: u64) -> Vec<u64> {
+    let inner = meta.inner_chunks().and_then(|inner| inner.get(along).copied()).filter(|n| *n > 0);
+    let axis = meta.grid.axes().get(along);
+    let chunk = |i: u64| {
+        let place = view.place(along, i);
+        match inner {
+            Some(n) => place / n,
+            None => axis.and_then(|axis| axis.chunk_at(place)).map_or(0, |(number, _, _)| number),
+        }
+    };
+    let mut out: Vec<u64> =
+        (0..count).filter(|i| *i == 0 || chunk(*i) != chunk(i.saturating_sub(1))).collect();
+    out.push(count);
+    out
 }
 
 /// The dimension of a series; all others become single positions, 0 if none is asked for.
@@ -255,13 +343,16 @@ fn along(asked: Option<&str>, part: &mut Part) -> Result<usize, Fault> {
 
 /// Which elements of a line to keep, so that a plot of at most `points` looks the same: the least and the greatest of
 /// each part. `None` if there are no more than that, or they are no numbers.
-fn thinned(slab: &Slab, points: Option<usize>) -> Option<Vec<u64>> {
+fn thinned(slabs: &[Slab], count: usize, points: Option<usize>) -> Option<Vec<u64>> {
     let points = points?.max(2);
-    if slab.len() <= points || width_of(&slab.data_type).is_none() {
+    if count <= points || slabs.iter().any(|slab| width_of(&slab.data_type).is_none()) {
         return None;
     }
-    let mut numbers = Vec::with_capacity(slab.len());
-    decode(&slab.data_type, &slab.bytes, &mut numbers);
+    let (mut numbers, mut some) = (Vec::with_capacity(count), Vec::new());
+    for slab in slabs {
+        decode(&slab.data_type, &slab.bytes, &mut some);
+        numbers.append(&mut some);
+    }
     let parts = (points / 2).max(1);
     let mut kept = Vec::new();
     for n in 0..parts {
@@ -283,14 +374,22 @@ fn thinned(slab: &Slab, points: Option<usize>) -> Option<Vec<u64>> {
 }
 
 /// These elements of a line.
-fn only(slab: &Slab, kept: &[u64]) -> Result<Slab, Fault> {
+fn only(slabs: &[Slab], kept: &[u64]) -> Result<Slab, Fault> {
     let mut bytes = Vec::new();
+    let (mut slabs, mut before) = (slabs.iter().peekable(), 0usize);
+    let data_type = slabs.peek().map_or(DataType::UInt(8), |slab| slab.data_type.clone());
+    // They are in order, so each slab is passed once.
     for i in kept {
-        let item = usize::try_from(*i).ok().and_then(|i| slab.item(i));
+        let place = usize::try_from(*i).unwrap_or(usize::MAX);
+        while let Some(slab) = slabs.peek().filter(|slab| place.saturating_sub(before) >= slab.len()) {
+            before = before.saturating_add(slab.len());
+            slabs.next();
+        }
+        let item = slabs.peek().and_then(|slab| slab.item(place.saturating_sub(before)));
         bytes.extend_from_slice(item.unwrap_or_default());
     }
     let shape = [u64::try_from(kept.len()).unwrap_or(u64::MAX)];
-    Ok(Slab::new(&slab.data_type, &shape, Order::C, bytes)?)
+    Ok(Slab::new(&data_type, &shape, Order::C, bytes)?)
 }
 
 /// Pixels of a plane that a histogram is made from, along each side.
@@ -382,17 +481,24 @@ fn distribution(mut numbers: Vec<f64>, bins: usize) -> Json {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zaro::meta::DataType;
 
     #[test]
     fn thinning_keeps_the_extremes() {
         let bytes: Vec<u8> =
             [0f32, 5.0, 1.0, 1.0, -3.0, 2.0, 2.0, 2.0].iter().flat_map(|x| x.to_le_bytes()).collect();
-        let slab = Slab::new(&DataType::FLOAT32, &[8], Order::C, bytes).unwrap();
-        assert_eq!(thinned(&slab, Some(4)), Some(vec![0, 1, 4, 7]));
-        assert_eq!(thinned(&slab, Some(8)), None);
-        assert_eq!(thinned(&slab, None), None);
-        assert_eq!(only(&slab, &[1, 4]).unwrap().to_vec::<f32>().unwrap(), [5.0, -3.0]);
+        // However they were read.
+        for cut in [0, 4, 20, 32] {
+            let (a, b) = bytes.split_at(cut);
+            let slab = |part: &[u8]| {
+                let count = u64::try_from(part.len() / 4).unwrap();
+                Slab::new(&DataType::FLOAT32, &[count], Order::C, part.to_vec()).unwrap()
+            };
+            let slabs = [slab(a), slab(b)];
+            assert_eq!(thinned(&slabs, 8, Some(4)), Some(vec![0, 1, 4, 7]));
+            assert_eq!(thinned(&slabs, 8, Some(8)), None);
+            assert_eq!(thinned(&slabs, 8, None), None);
+            assert_eq!(only(&slabs, &[1, 4]).unwrap().to_vec::<f32>().unwrap(), [5.0, -3.0]);
+        }
     }
 
     #[test]

@@ -122,6 +122,28 @@ impl Lost {
     }
 }
 
+/// The reference date of units such as `days since 1850-01-01`, and the times they declare, or why these cannot be
+/// decoded; `None` for other units.
+fn declared_times<'a>(
+    meta: &'a ArrayMeta,
+    related: &'a Related,
+) -> Option<(&'a str, Result<TimeAxis, String>)> {
+    let text = |name: &str| meta.attributes.get(name).and_then(Json::as_str);
+    let (unit, reference) = split_since(text("units").or(related.units.as_deref())?)?;
+    let name = text("calendar").or(related.calendar.as_deref()).unwrap_or("standard");
+    let axis = match Calendar::named(name) {
+        Some(calendar) => TimeAxis::parse(unit, reference, calendar).map_err(|e| e.to_string()),
+        None => Err(format!("unknown calendar {name:?}")),
+    };
+    Some((reference, axis))
+}
+
+/// Why the elements stay numbers though their units declare times; `None` if they do not, or can be decoded.
+pub(crate) fn undecoded_times(meta: &ArrayMeta, related: &Related) -> Option<String> {
+    let is_number = matches!(meta.data_type, DataType::Int(_) | DataType::UInt(_) | DataType::Float(_));
+    declared_times(meta, related).filter(|_| is_number).and_then(|(_, axis)| axis.err())
+}
+
 impl Cf {
     /// The decoding that the attributes of `meta`, and of arrays related to it, ask for; `None` if there is none. Calls
     /// `warn` for attributes it cannot apply.
@@ -217,12 +239,7 @@ impl Cf {
         let text = |name: &str| meta.attributes.get(name).and_then(Json::as_str);
         let units = text("units").or(related.units.as_deref()).unwrap_or_default();
         let dtype = text("dtype").unwrap_or_default();
-        if let Some((unit, reference)) = split_since(units) {
-            let name = text("calendar").or(related.calendar.as_deref()).unwrap_or("standard");
-            let axis = match Calendar::named(name) {
-                Some(calendar) => TimeAxis::parse(unit, reference, calendar).map_err(|e| e.to_string()),
-                None => Err(format!("unknown calendar {name:?}")),
-            };
+        if let Some((reference, axis)) = declared_times(meta, related) {
             return match axis {
                 Ok(axis) => {
                     if let Some(name) = zone_name(reference) {
@@ -284,6 +301,20 @@ impl Cf {
         match &self.form {
             ValueForm::Moments(axis) => Some(axis.calendar),
             _ => None,
+        }
+    }
+
+    /// The seconds from 1970-01-01 of the calendar to a time; NaN if it is missing or out of range, which `lost` counts.
+    fn seconds(&self, axis: &TimeAxis, item: &[u8], lost: &mut Lost) -> f64 {
+        let found = self.nanos(item, axis.unit).map(|nanos| nanos.and_then(|n| axis.seconds(n)));
+        match found {
+            Some(Some(seconds)) => seconds,
+            missing => {
+                if missing.is_some() {
+                    lost.add(|| value::text_of(&self.packed, item, value::Style::TEXT));
+                }
+                f64::NAN
+            }
         }
     }
 

@@ -1,11 +1,12 @@
 //! Reads a part of an array as stored, or decoded by the CF conventions.
 
-use super::{Cf, Lost, Related};
+use super::{Cf, Lost, Related, ValueForm, undecoded_times};
 use crate::array::windows::{ArrayView, Cutting};
 use crate::array::{Array, Order, ReadOptions, Slab, invalid_utf32};
 use crate::boxed;
 use crate::error::Result;
 use crate::format::Layout;
+use crate::format::calendar::Calendar;
 use crate::meta::DataType;
 use crate::num;
 
@@ -18,13 +19,15 @@ pub struct Reading {
     /// The characters per text, and the selection including their dimension.
     letters: Option<(usize, ArrayView)>,
     cf: Option<Cf>,
+    /// Why declared times stay numbers.
+    undecoded: Option<String>,
 }
 
 impl Reading {
     /// Elements as stored.
     #[must_use]
     pub fn stored(array: &Array, view: ArrayView) -> Self {
-        Self { array: array.clone(), view, letters: None, cf: None }
+        Self { array: array.clone(), view, letters: None, cf: None, undecoded: None }
     }
 
     /// Elements decoded by the attributes of the array and of the arrays [beside it](super::related). Calls `warn` for
@@ -37,7 +40,8 @@ impl Reading {
             Some((folded, letters)) => (folded, Some((letters, view))),
             None => (view, None),
         };
-        Self { array: array.clone(), view, letters, cf }
+        let undecoded = undecoded_times(array.meta(), related);
+        Self { array: array.clone(), view, letters, cf, undecoded }
     }
 
     /// The selection.
@@ -97,11 +101,37 @@ impl Reading {
         self.cf.as_ref()
     }
 
+    /// Why the elements stay numbers though their units declare times.
+    pub(crate) fn undecoded(&self) -> Option<&str> {
+        self.undecoded.as_deref()
+    }
+
     /// Reads and decodes a window, or any other part of the view. Counts in `lost` what cannot be decoded.
     #[boxed]
     pub async fn read(&self, view: &ArrayView, options: &ReadOptions, lost: &mut Lost) -> Result<Slab> {
         let slab = self.read_packed(view, options, lost).await?;
         self.apply(slab, lost)
+    }
+
+    /// The CF name of the calendar, if the elements are times.
+    #[must_use]
+    pub fn calendar(&self) -> Option<&'static str> {
+        self.cf.as_ref().and_then(Cf::calendar).map(Calendar::name)
+    }
+
+    /// Reads times as seconds from 1970-01-01 00:00 of their calendar, in the order of `options`: for programs whose own
+    /// times are numbers. Missing ones are NaN. `None` if the elements are not times.
+    #[boxed]
+    pub async fn read_seconds(
+        &self,
+        view: &ArrayView,
+        options: &ReadOptions,
+        lost: &mut Lost,
+    ) -> Result<Option<Vec<f64>>> {
+        let Some(cf) = self.cf.as_ref() else { return Ok(None) };
+        let ValueForm::Moments(axis) = &cf.form else { return Ok(None) };
+        let slab = self.read_packed(view, options, lost).await?;
+        Ok(Some(slab.items().map(|item| cf.seconds(axis, item, lost)).collect()))
     }
 
     /// Decodes elements that were read in another way.

@@ -67,6 +67,17 @@ impl TimeAxis {
         let at = self.reference.saturating_add(nanos);
         (at.unsigned_abs() <= FARTHEST).then(|| calendar::moment_text(self.calendar, at, 9, true))
     }
+
+    /// The time `nanos` after the reference in seconds from the calendar's 1970-01-01; `None` if it is too far away to
+    /// be a date.
+    pub(super) fn seconds(&self, nanos: i128) -> Option<f64> {
+        let at = self.reference.saturating_add(nanos);
+        let epoch = self.calendar.day_of(1970, 1, 1)?.checked_mul(DAY)?;
+        let since = at.checked_sub(epoch).filter(|_| at.unsigned_abs() <= FARTHEST)?;
+        // Whole seconds stay exact, whatever the fraction.
+        let (whole, rest) = (since.div_euclid(SECOND), since.rem_euclid(SECOND));
+        Some(num::f64_of_i128(whole) + num::f64_of_i128(rest) / 1e9)
+    }
 }
 
 /// `n` units in nanoseconds, exactly.
@@ -128,6 +139,11 @@ impl Interval {
         let unsigned = date.trim_start_matches(['-', '+']);
         // A shorter number is unlikely to be a year.
         if unsigned.split(['-', '/']).next().is_none_or(|year| year.len() < 4) {
+            return None;
+        }
+        // One digit after a time is the step of a slice: `T05:00:T09:00:2` does not end at 09:00:02.
+        let is_short = |part: &str| part.split_once('.').map_or(part, |(whole, _)| whole).len() < 2;
+        if clock.trim().split(':').skip(1).any(is_short) {
             return None;
         }
         let (year, month, day) = date_parts(date)?;
@@ -329,7 +345,17 @@ mod tests {
         is("2000-07-01 12:30", "standard", "2000-07-01T12:30:00 2000-07-01T12:31:00");
         is("2000-07-01T12:30:01.5Z", "standard", "2000-07-01T12:30:01.5 2000-07-01T12:30:01.501");
         is("-0001", "standard", "-0001-01-01T00:00:00 0001-01-01T00:00:00");
-        for bad in ["30", "2000-13", "2000-02-30", "x", "", "2000-07-01T25", "200007"] {
+        for bad in [
+            "30",
+            "2000-13",
+            "2000-02-30",
+            "x",
+            "",
+            "2000-07-01T25",
+            "200007",
+            "2000-07-01T12:3",
+            "2000-07-01T12:30:1",
+        ] {
             assert_eq!(of(bad, "standard"), None, "{bad}");
         }
         assert_eq!(span("36h"), Some((36 * 3600 * SECOND, 3600 * SECOND)));

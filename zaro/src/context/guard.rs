@@ -63,9 +63,11 @@ fn is_public_v4(ip: Ipv4Addr) -> bool {
         || ip.is_multicast()
         || a == 0
         || a >= 240
-        // Carrier-grade NAT (100.64/10), protocol assignments (192.0.0/24), benchmarks (198.18/15).
+        // Carrier-grade NAT (100.64/10), protocol assignments (192.0.0/24), relays of 6to4 (192.88.99/24), benchmarks
+        // (198.18/15).
         || (a == 100 && (64..128).contains(&b))
         || (a, b, c) == (192, 0, 0)
+        || (a, b, c) == (192, 88, 99)
         || (a == 198 && (b == 18 || b == 19));
     !special
 }
@@ -75,14 +77,14 @@ fn is_public_v6(ip: Ipv6Addr) -> bool {
     if let Some(v4) = ip.to_ipv4_mapped() {
         return is_public_v4(v4);
     }
-    let [a, b, ..] = ip.segments();
-    let [.., c, d] = ip.segments();
+    let [a, b, middle @ .., c, d] = ip.segments();
     let [x, y] = c.to_be_bytes();
     let [z, w] = d.to_be_bytes();
     match (a, b) {
-        // NAT64, and 6to4 with the address in the middle.
-        (0x64, 0xff9b) => is_public_v4(Ipv4Addr::new(x, y, z, w)),
-        (0x2002, _) | (0x2001, 0 | 0xdb8) => false,
+        // NAT64 leads to the IPv4 address in it; the prefix for networks of one's own (64:ff9b:1::) leads to those.
+        (0x64, 0xff9b) => middle == [0; 4] && is_public_v4(Ipv4Addr::new(x, y, z, w)),
+        // 6to4, protocol assignments (Teredo, benchmarks, overlay identifiers) and documentation.
+        (0x2002, _) | (0x2001, 0..0x200 | 0xdb8) | (0x3fff, 0..0x1000) => false,
         // Global unicast; everything else is local, multicast or unassigned.
         _ => a & 0xe000 == 0x2000,
     }
@@ -112,6 +114,15 @@ mod tests {
             ("64:ff9b::7f00:1", false),
             ("2002:7f00:1::", false),
             ("2a00:1450:4001::1", true),
+            ("64:ff9b::808:808", true),
+            ("64:ff9b:1::808:808", false),
+            ("2001:2::1", false),
+            ("2001:20::1", false),
+            ("3fff::1", false),
+            ("192.88.99.1", false),
+            ("198.19.255.255", false),
+            ("172.32.0.1", true),
+            ("100.128.0.1", true),
         ] {
             assert_eq!(is_public(ip.parse().unwrap()), wanted, "{ip}");
         }

@@ -59,6 +59,8 @@ pub struct CoordinateAxis {
     pub(super) kind: CoordinateKind,
     pub(super) values: AxisValues,
     pub(super) direction: Direction,
+    /// Why these are numbers though their units declare times.
+    pub(super) undecoded: Option<String>,
 }
 
 impl CoordinateAxis {
@@ -190,30 +192,17 @@ impl CoordinateAxis {
         }
     }
 
-    /// The step of `n` values of which these are the first and `end` the last, if it is constant.
-    pub(super) fn ends(&self, end: &Self, n: u64) -> Option<String> {
-        let values = match (&self.values, &end.values) {
-            (AxisValues::Floats(a), AxisValues::Floats(b)) => {
-                let (first, last) = (*a.first()?, *b.last()?);
-                let step = (last - first) / num::f64_of_u64(n.checked_sub(1)?);
-                AxisValues::Floats(vec![first, first + step])
-            }
-            (AxisValues::Wholes(a), AxisValues::Wholes(b)) => {
-                let (first, last) = (*a.first()?, *b.last()?);
-                let step = last.checked_sub(first)?.checked_div(i128::from(n) - 1)?;
-                AxisValues::Wholes(vec![first, first.checked_add(step)?])
-            }
-            _ => return None,
-        };
-        Self { values, ..self.clone() }.step()
-    }
-
     /// The coarsest unit of which all times are whole multiples.
     pub(super) fn unit(&self) -> i128 {
         match &self.values {
             AxisValues::Wholes(v) => Interval::unit_of(v.iter().copied().filter(|n| *n != MISSING)),
             _ => 1,
         }
+    }
+
+    /// Whether some are times other than midnight.
+    pub(super) fn has_time_of_day(&self) -> bool {
+        matches!(self.kind, CoordinateKind::Moments(_)) && self.unit() < DAY
     }
 
     /// Whether xarray would use cftime for these times: dates of a model calendar.
@@ -271,6 +260,7 @@ pub(super) struct AxisBuilder<'a> {
     data_type: DataType,
     kind: CoordinateKind,
     values: AxisValues,
+    undecoded: Option<String>,
 }
 
 impl<'a> AxisBuilder<'a> {
@@ -295,7 +285,7 @@ impl<'a> AxisBuilder<'a> {
             CoordinateKind::Texts => AxisValues::Texts(Vec::new()),
             _ => AxisValues::Wholes(Vec::new()),
         };
-        Self { cf, data_type, kind, values }
+        Self { cf, data_type, kind, values, undecoded: reading.undecoded().map(str::to_owned) }
     }
 
     /// Adds elements as stored.
@@ -331,7 +321,7 @@ impl<'a> AxisBuilder<'a> {
     }
 
     pub(super) fn finish(self, name: &str) -> CoordinateAxis {
-        let Self { mut kind, mut values, .. } = self;
+        let Self { mut kind, mut values, undecoded, .. } = self;
         if let (CoordinateKind::Integers, AxisValues::Wholes(v)) = (kind, &values)
             && v.iter().all(|n| n.unsigned_abs() <= EXACT)
         {
@@ -344,7 +334,7 @@ impl<'a> AxisBuilder<'a> {
             AxisValues::Wholes(v) => direction(v),
             AxisValues::Texts(v) => direction(v),
         };
-        CoordinateAxis { name: name.to_owned(), kind, values, direction }
+        CoordinateAxis { name: name.to_owned(), kind, values, direction, undecoded }
     }
 }
 

@@ -8,6 +8,7 @@ use super::{Lookup, MatchMethod};
 use crate::array::Index;
 use crate::cf::{Interval, span};
 use crate::error::{Error, Result};
+use crate::format::calendar::Calendar;
 use crate::meta::dtype::Float;
 use crate::meta::float;
 use crate::num;
@@ -40,6 +41,9 @@ impl CoordinateAxis {
             WantedLabel::All => Ok(Index::All),
             WantedLabel::Slice(from, to, step) => self.slice(from.as_ref(), to.as_ref(), step).map_err(named),
             WantedLabel::One(label) => self.one(&label, lookup.method, tolerance).map_err(named),
+            WantedLabel::List(labels) if labels.is_empty() => {
+                Err(named(Error::usage(format!("an empty list selects nothing; {}", self.extent()))))
+            }
             WantedLabel::List(labels) => {
                 let single = |label: &Label| match self.place(label, lookup.method, tolerance)?.as_slice() {
                     [at] => Ok(*at),
@@ -53,11 +57,13 @@ impl CoordinateAxis {
 
     /// The single position of a label, for pointwise selection.
     pub(super) fn position(&self, text: &str, lookup: &Lookup) -> Result<u64> {
-        match self.find(&format!("[{}]", text.trim()), lookup)? {
-            Index::List(list) if list.len() == 1 => {
-                Ok(list.first().and_then(|i| u64::try_from(*i).ok()).unwrap_or(0))
-            }
-            _ => Err(Error::usage(format!("{}={text}: a point takes one value", self.name))),
+        let text = text.trim();
+        let named = |e: Error| e.within(format_args!("{}={text}", self.name));
+        let tolerance = lookup.tolerance.as_deref().map(|t| self.tolerance(t)).transpose()?;
+        let label = self.label(text).map_err(named)?;
+        match self.place(&label, lookup.method, tolerance).map_err(named)?.as_slice() {
+            [at] => Ok(num::u64_of(*at)),
+            _ => Err(named(Error::usage("it occurs more than once; a point takes one value"))),
         }
     }
 
@@ -98,6 +104,15 @@ impl CoordinateAxis {
 
     fn label(&self, text: &str) -> Result<Label> {
         self.parse(text).ok_or_else(|| {
+            if let Some(why) = &self.undecoded {
+                return Error::usage(format!(
+                    "{:?} is not a number that cannot be a year, such as 10 or 1980.0; the times of {:?} stay numbers: {why}; {}",
+                    text.trim(),
+                    self.name,
+                    self.extent()
+                ))
+                .with_hint("isel", "selects by index");
+            }
             let example = match self.kind {
                 CoordinateKind::Floats { .. } | CoordinateKind::Integers => {
                     "a number, such as 10.5, 10:20 or [10,20]"
@@ -113,6 +128,10 @@ impl CoordinateAxis {
 
     fn parse(&self, text: &str) -> Option<Label> {
         let text = super::text::unquoted(text.trim());
+        // Along times that could not be decoded, a year would be taken for a number.
+        if self.undecoded.is_some() && Interval::parse(text, Calendar::Standard).is_some() {
+            return None;
+        }
         match self.kind {
             CoordinateKind::Texts => Some(Label::Text(text.to_owned())),
             CoordinateKind::Moments(calendar) => {
@@ -206,6 +225,8 @@ impl CoordinateAxis {
             return Ok(found);
         }
         let near = match (&self.values, label) {
+            // Nothing is near NaN.
+            (AxisValues::Floats(_), Label::Float(x)) if x.is_nan() => None,
             (AxisValues::Floats(v), Label::Float(x)) => self.near(v, x, method, |a, b| (a - b).abs()),
             (AxisValues::Wholes(v), Label::Whole(x, ..)) => {
                 self.near(v, x, method, |a, b| num::f64_of_i128(a.saturating_sub(*b).saturating_abs()))
@@ -293,6 +314,10 @@ impl CoordinateAxis {
 
     /// Everything between two labels, inclusive, in either order.
     fn slice(&self, from: Option<&Label>, to: Option<&Label>, step: i64) -> Result<Index> {
+        let is_nan = |label: Option<&Label>| matches!(label, Some(Label::Float(x)) if x.is_nan());
+        if self.direction != Direction::None && (is_nan(from) || is_nan(to)) {
+            return Err(Error::usage(format!("a slice does not begin or end at NaN; {}", self.extent())));
+        }
         let range = match &self.values {
             _ if self.direction == Direction::None => self.slice_of_places(from, to)?,
             AxisValues::Floats(v) => {
@@ -395,12 +420,12 @@ mod tests {
     use super::*;
     use crate::coords::axis::MISSING;
     use crate::coords::order::direction;
-    use crate::format::calendar::Calendar;
 
     fn floats(values: &[f64], format: Float) -> CoordinateAxis {
         let kind = CoordinateKind::Floats { format, scaled: false };
         let direction = direction(values);
-        CoordinateAxis { name: "x".into(), kind, values: AxisValues::Floats(values.to_vec()), direction }
+        let values = AxisValues::Floats(values.to_vec());
+        CoordinateAxis { name: "x".into(), kind, values, direction, undecoded: None }
     }
 
     fn days(texts: &[&str], calendar: Calendar) -> CoordinateAxis {
@@ -412,6 +437,7 @@ mod tests {
             kind: CoordinateKind::Moments(calendar),
             values: AxisValues::Wholes(values),
             direction,
+            undecoded: None,
         }
     }
 
@@ -436,6 +462,7 @@ mod tests {
         assert_eq!(find(&up, ":0"), Some(Index::Span(0, 2)));
         assert_eq!(find(&up, "::2"), Some(Index::Slice(Some(0), Some(4), 2)));
         assert_eq!(find(&up, "[20,-10]"), Some(Index::List(vec![3, 0])));
+        assert_eq!((find(&up, "[]"), find(&up, "[ ]")), (None, None));
         assert_eq!(find(&up, "11:19"), None);
         assert_eq!(find(&up, ":"), Some(Index::All));
         // On a tie, the larger.
@@ -447,6 +474,14 @@ mod tests {
         assert_eq!(by(&up, "14", MatchMethod::Backfill, None), Some(Index::At(3)));
         assert_eq!(by(&up, "14", MatchMethod::Nearest, Some("3")), None);
         assert_eq!(by(&up, "25", MatchMethod::Backfill, None), None);
+        for axis in [&up, &down] {
+            for method in [MatchMethod::Exact, MatchMethod::Nearest, MatchMethod::Pad, MatchMethod::Backfill]
+            {
+                for text in ["nan", "[nan]", "nan:10", "0:nan", "NaN:"] {
+                    assert_eq!(by(axis, text, method, None), None, "{text}");
+                }
+            }
+        }
     }
 
     #[test]
@@ -481,6 +516,17 @@ mod tests {
         assert_eq!(find(&daily, "2000-07-01:2000-08"), Some(Index::Span(1, 3)));
         assert_eq!(find(&daily, "2000-07-01T00:00:2000-07-02T12:00"), Some(Index::Span(1, 2)));
         assert_eq!(find(&daily, "2000-07-02:2000"), Some(Index::Span(2, 2)));
+        // A step after a time is neither minutes nor seconds.
+        let stepped = Some(Index::Slice(Some(0), Some(3), 2));
+        for text in [
+            "2000-06-30:2000-07-02:2",
+            "2000-06-30T00:2000-07-02T00:2",
+            "2000-06-30T00:00:2000-07-02T00:00:2",
+            "2000-06-30T00:00:00:2000-07-02T00:00:00:2",
+            "\"2000-06-30T00:00\":\"2000-07-02T00:00\":2",
+        ] {
+            assert_eq!(find(&daily, text), stepped, "{text}");
+        }
         assert_eq!(find(&daily, "2000-08:2000-07"), Some(Index::Span(1, 3)));
         assert_eq!(find(&daily, "2001"), None);
         assert_eq!(by(&daily, "2000-07", MatchMethod::Nearest, None), Some(Index::Span(1, 2)));
@@ -498,10 +544,25 @@ mod tests {
     }
 
     #[test]
+    fn a_date_is_no_number_where_times_could_not_be_decoded() {
+        let months = floats(&[0.0, 1.0, 2.0, 1980.0], Float::F64);
+        assert_eq!(by(&months, "1980", MatchMethod::Nearest, None), Some(Index::At(3)));
+        let months = CoordinateAxis { undecoded: Some("no fixed length".into()), ..months };
+        for date in ["1980", "1980:1990", "[1980]", ":1980", "1980-07"] {
+            let lookup = Lookup { method: MatchMethod::Nearest, tolerance: None };
+            let e = months.find(date, &lookup).unwrap_err();
+            assert!(e.to_string().contains("no fixed length"), "{date}: {e}");
+        }
+        assert_eq!(find(&months, "1:2"), Some(Index::Span(1, 2)));
+        assert_eq!(find(&months, "1980.0"), Some(Index::At(3)));
+    }
+
+    #[test]
     fn texts_may_hold_colons_and_commas() {
         let values: Vec<String> = ["a:b", "c,d", "e"].map(str::to_owned).to_vec();
         let (kind, direction) = (CoordinateKind::Texts, direction(&values));
-        let axis = CoordinateAxis { name: "s".into(), kind, values: AxisValues::Texts(values), direction };
+        let values = AxisValues::Texts(values);
+        let axis = CoordinateAxis { name: "s".into(), kind, values, direction, undecoded: None };
         assert_eq!(find(&axis, "a:b"), Some(Index::At(0)));
         assert_eq!(find(&axis, "[\"c,d\",e]"), Some(Index::List(vec![1, 2])));
         assert_eq!(find(&axis, "b:e"), Some(Index::Span(1, 2)));

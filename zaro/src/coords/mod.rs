@@ -85,6 +85,9 @@ impl LabelValues {
     }
 }
 
+/// The text for each position along a dimension.
+type Labels = Box<dyn Fn(u64) -> String + Send + Sync>;
+
 /// Coordinates of a hierarchy, each read once.
 pub(crate) struct Coordinates<'a> {
     zarr: &'a Zarr,
@@ -116,6 +119,25 @@ impl<'a> Coordinates<'a> {
         let axis = Arc::new(CoordinateAxis::read(self.zarr, &array, name).await?);
         self.known.insert(array.path().to_owned(), axis.clone());
         Ok(axis)
+    }
+
+    /// The text for each position along dimension `d` of `array`: the value of its coordinate, or the position if it has
+    /// none.
+    async fn labels(&mut self, array: &Array, d: usize) -> Result<Labels> {
+        let extent = array.shape().get(d).copied().unwrap_or(0);
+        let axis = match array.meta().dimension_name(d) {
+            Some(name) if coordinate(self.zarr, array.path(), name).await?.is_some() => {
+                self.axis(array.path(), name, extent).await?
+            }
+            _ => return Ok(Box::new(|at: u64| at.to_string())),
+        };
+        // All times of a column have one form: if one has a time of day, midnight is shown, too.
+        let timed = axis.has_time_of_day();
+        Ok(Box::new(move |at: u64| match usize::try_from(at).map(|at| axis.text(at)) {
+            Ok(day) if timed && !day.contains('T') => format!("{day}T00:00:00"),
+            Ok(text) => text.into_owned(),
+            Err(_) => at.to_string(),
+        }))
     }
 
     /// One index per dimension of the array at `path`; names that it does not have are ignored.
@@ -210,22 +232,10 @@ pub async fn columns(zarr: &Zarr, array: &Array, view: &ArrayView) -> Result<Vec
     let (meta, kept) = (array.meta(), view.dimensions());
     let mut coordinates = Coordinates::new(zarr);
     let mut columns = Vec::with_capacity(meta.shape.len());
-    for (d, extent) in meta.shape.iter().enumerate() {
+    for d in 0..meta.shape.len() {
         let name = meta.dimension_name(d);
-        let axis = match name {
-            Some(name) if coordinate(zarr, array.path(), name).await?.is_some() => {
-                Some(coordinates.axis(array.path(), name, *extent).await?)
-            }
-            _ => None,
-        };
-        let view = view.clone();
-        let label = move |i: u64| {
-            let at = view.place(d, i);
-            match (&axis, usize::try_from(at)) {
-                (Some(axis), Ok(at)) => axis.text(at).into_owned(),
-                _ => at.to_string(),
-            }
-        };
+        let (text, view) = (coordinates.labels(array, d).await?, view.clone());
+        let label = move |i: u64| text(view.place(d, i));
         let name = name.map_or_else(|| format!("dim{d}"), str::to_owned);
         let dimension = kept.iter().position(|of| *of == d);
         columns.push(Column { name, dimension, label: Box::new(label) });

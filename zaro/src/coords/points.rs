@@ -1,7 +1,7 @@
 //! Pointwise selection, one element per point, like xarray's vectorized indexing: stations at times, a track through a
 //! field.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Read;
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
@@ -25,6 +25,8 @@ pub struct Points {
     names: Vec<String>,
     /// One text per name for each point.
     rows: Vec<Vec<String>>,
+    /// The line of each, if they come from a file.
+    lines: Vec<usize>,
 }
 
 impl Points {
@@ -40,42 +42,62 @@ impl Points {
             }
             points.rows.push(row);
         }
-        Ok(points)
+        points.checked()
+    }
+
+    /// Fails if there are none, or a dimension is named twice.
+    fn checked(self) -> Result<Self> {
+        let mut names = BTreeSet::new();
+        match self.names.iter().find(|name| !names.insert(name.as_str())) {
+            Some(name) => Err(super::named_twice(name)),
+            None if self.rows.is_empty() => Err(Error::usage("there are no points")),
+            None => Ok(self),
+        }
     }
 
     /// Reads CSV with a header of dimension names and a line per point.
     pub fn csv(input: &mut dyn Read) -> Result<Self> {
         let mut content = String::new();
         input.read_to_string(&mut content)?;
-        let mut lines = content.lines().filter(|line| !line.trim().is_empty());
+        let mut lines = content.lines().zip(1usize..).filter(|(line, _)| !line.trim().is_empty());
         let cells = |line: &str| -> Vec<String> {
             text::split(line, ',').into_iter().map(|c| text::unquoted(c.trim()).to_owned()).collect()
         };
-        let names = cells(lines.next().unwrap_or_default().trim_start_matches('\u{feff}'));
-        let rows: Vec<Vec<String>> = lines.map(cells).collect();
-        match rows.iter().position(|row| row.len() != names.len()) {
-            Some(at) => Err(Error::usage(format!(
-                "line {} of the points does not have one value per name in the header ({})",
-                at + 2,
+        let (header, _) = lines.next().unwrap_or_default();
+        let names = cells(header.trim_start_matches('\u{feff}'));
+        let (rows, lines): (Vec<Vec<String>>, Vec<usize>) = lines.map(|(line, n)| (cells(line), n)).unzip();
+        match rows.iter().zip(&lines).find(|(row, _)| row.len() != names.len()) {
+            Some((_, line)) => Err(Error::usage(format!(
+                "line {line} of the points does not have one value per name in the header ({})",
                 names.join(", ")
             ))),
-            None => Ok(Self { names, rows }),
+            None => Self { names, rows, lines }.checked(),
         }
     }
 
-    /// The coordinates of each element: the values of its point, and those of the other dimensions of `array`, of which
-    /// `rest` is selected.
+    /// The coordinates of each element: those of its point, and those of the other dimensions of `array`, of which
+    /// `rest` is selected. `lookup` is as in [`read_points`]: the values are those that it selects.
     #[boxed]
-    pub async fn columns(&self, zarr: &Zarr, array: &Array, rest: &[Index]) -> Result<Vec<Column>> {
-        let column = |(i, name): (usize, &String)| {
-            let values: Vec<String> =
-                self.rows.iter().map(|row| row.get(i).cloned().unwrap_or_default()).collect();
-            let label = move |at: u64| {
-                usize::try_from(at).ok().and_then(|at| values.get(at)).cloned().unwrap_or_default()
+    pub async fn columns(
+        &self,
+        zarr: &Zarr,
+        array: &Array,
+        lookup: Option<&Lookup>,
+        rest: &[Index],
+    ) -> Result<Vec<Column>> {
+        let located = self.positions(zarr, array, lookup).await?;
+        let mut coordinates = Coordinates::new(zarr);
+        let mut columns = Vec::with_capacity(array.shape().len());
+        for (i, (name, d)) in self.names.iter().zip(&located.dims).enumerate() {
+            let places: Vec<u64> =
+                located.places.iter().map(|place| place.get(i).copied().unwrap_or(0)).collect();
+            let at = move |row: u64| {
+                usize::try_from(row).ok().and_then(|row| places.get(row)).copied().unwrap_or(0)
             };
-            Column { name: name.clone(), dimension: Some(0), label: Box::new(label) }
-        };
-        let mut columns: Vec<Column> = self.names.iter().enumerate().map(column).collect();
+            let text = coordinates.labels(array, *d).await?;
+            let label = Box::new(move |row: u64| text(at(row)));
+            columns.push(Column { name: name.clone(), dimension: Some(0), label });
+        }
         let mut dimension = 0;
         for mut other in super::columns(zarr, array, &ArrayView::new(rest, array.meta())?).await? {
             if self.names.contains(&other.name) {
@@ -118,12 +140,18 @@ impl Points {
             };
             // Many points share a value.
             let mut known: HashMap<&str, u64> = HashMap::new();
-            for (row, place) in self.rows.iter().zip(&mut places) {
+            for (i, (row, place)) in self.rows.iter().zip(&mut places).enumerate() {
+                let named = |e: Error| match self.lines.get(i) {
+                    Some(line) => e.within(format_args!("line {line} of the points")),
+                    None => e,
+                };
                 let value = row.get(column).map(String::as_str).unwrap_or_default();
                 let at = match (known.get(value), &axis, lookup) {
                     (Some(at), ..) => *at,
-                    (None, Some(axis), Some(lookup)) => axis.position(value, lookup)?,
-                    _ => Index::parse(value)?.position(extent).map_err(|e| e.within(name))?,
+                    (None, Some(axis), Some(lookup)) => axis.position(value, lookup).map_err(named)?,
+                    _ => Index::parse(value)
+                        .and_then(|index| index.position(extent).map_err(|e| e.within(name)))
+                        .map_err(named)?,
                 };
                 known.insert(value, at);
                 place.push(at);

@@ -6,10 +6,11 @@ use std::fmt;
 use futures::stream::{self, StreamExt as _};
 
 use super::axis::{AxisBuilder, CoordinateAxis, decoded};
+use super::order::Direction;
 use super::part::coordinate_names;
 use crate::array::windows::ArrayView;
-use crate::array::{Index, ReadOptions, Slab};
-use crate::cf::Lost;
+use crate::array::{Index, ReadOptions};
+use crate::cf::{Lost, Related, undecoded_times};
 use crate::error::Result;
 use crate::format::model;
 use crate::group::{Node, Zarr};
@@ -23,7 +24,7 @@ const AT_ONCE: usize = 16;
 const MOST_RANGES: usize = 64;
 const LARGEST_CHUNK: u64 = 16 << 20;
 
-/// The first and the last value of a coordinate as text, and the step if it is constant in the chunks that were read.
+/// The first and the last value of a sorted coordinate as text, and the step if all values were read and it is constant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Range {
     /// The first value.
@@ -43,11 +44,11 @@ pub struct Variable {
     pub is_coordinate: bool,
     /// `standard_name`, or `long_name`; both, if they differ.
     pub names: Vec<String>,
-    /// `units`, unless they are time units, since times are shown as dates.
+    /// `units`, unless they are time units that can be decoded, since such times are shown as dates.
     pub units: Option<String>,
     /// The calendar of dates, if declared.
     pub calendar: Option<String>,
-    /// The range of values, for a one-dimensional coordinate.
+    /// The range of values, for a one-dimensional coordinate; none if the values that were read are not sorted.
     pub range: Option<Range>,
 }
 
@@ -195,7 +196,8 @@ fn variable(path: &str, meta: &ArrayMeta, is_coordinate: bool) -> Variable {
         path: path.to_owned(),
         is_coordinate,
         names,
-        units: units.filter(|_| !is_time || !is_coordinate),
+        units: units
+            .filter(|_| !is_time || !is_coordinate || undecoded_times(meta, &Related::default()).is_some()),
         calendar: text("calendar").filter(|_| is_time),
         range: None,
     }
@@ -213,28 +215,26 @@ async fn range(zarr: &Zarr, path: &str, meta: ArrayMeta) -> Result<Option<Range>
     let array = zarr.array_of(path, meta, Vec::new())?;
     let reading = decoded(zarr, &array).await?;
     let last = (n - 1) / chunk * chunk;
-    let read = async |from: u64, count: u64| -> Result<(Slab, CoordinateAxis)> {
+    let read = async |from: u64, count: u64| -> Result<CoordinateAxis> {
         let view = ArrayView::new(&[Index::Span(from, count)], array.meta())?;
         let slab = reading.read_packed(&view, &ReadOptions::default(), &mut Lost::default()).await?;
         let mut values = AxisBuilder::new(&reading);
         values.add(&slab)?;
-        Ok((slab, values.finish("")))
+        Ok(values.finish(""))
     };
-    if last == 0 {
-        let axis = read(0, n).await?.1;
+    // The first and the last chunk are all there is.
+    if last <= chunk {
+        let axis = read(0, n).await?;
         return Ok(of(&axis, axis.step()));
     }
-    let ((_, first), (_, end)) = futures::try_join!(read(0, chunk), read(last, n - last))?;
-    let ends = first.ends(&end, n);
-    let step = first
-        .step()
-        .filter(|step| ends.as_ref() == Some(step))
-        .filter(|step| end.len() < 2 || end.step().as_ref() == Some(step));
+    let (first, end) = futures::try_join!(read(0, chunk), read(last, n - last))?;
+    // What lies between was not seen, so there is no saying that the step is constant.
     let (head, tail) = (of(&first, None), of(&end, None));
-    Ok(head.zip(tail).map(|(head, tail)| Range { first: head.first, last: tail.last, step }))
+    Ok(head.zip(tail).map(|(head, tail)| Range { first: head.first, last: tail.last, step: None }))
 }
 
+/// The range of an axis; none if it is not sorted, since its ends are not its bounds.
 fn of(axis: &CoordinateAxis, step: Option<String>) -> Option<Range> {
-    let last = axis.len().checked_sub(1)?;
+    let last = axis.len().checked_sub(1).filter(|_| axis.direction != Direction::None)?;
     Some(Range { first: axis.text(0).into_owned(), last: axis.text(last).into_owned(), step })
 }

@@ -54,7 +54,10 @@ pub(super) fn pairs(text: &str) -> Result<Vec<(String, String)>> {
             item.trim()
         ))),
     };
-    split(text, ',').into_iter().map(pair).collect()
+    match split(text, ',') {
+        none if none.is_empty() => pair(text).map(|pair| vec![pair]),
+        items => items.into_iter().map(pair).collect(),
+    }
 }
 
 #[cfg(test)]
@@ -71,7 +74,7 @@ mod tests {
         is("a=[1,2],b=3", &["a|[1,2]", "b|3"]);
         is("s=\"x,y\",t=['p,q',r]", &["s|\"x,y\"", "t|['p,q',r]"]);
         is("s=Cote d'Ivoire,t=1", &["s|Cote d'Ivoire", "t|1"]);
-        for bad in ["a", "a=", "=1", "a=1,2"] {
+        for bad in ["a", "a=", "=1", "a=1,2", "", " "] {
             assert_eq!(of(bad), None, "{bad}");
         }
     }

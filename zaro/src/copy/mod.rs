@@ -363,6 +363,18 @@ pub(crate) async fn copy_within(
     journal.note(&part, 1).await
 }
 
+/// Fails if [`copy_within`] is impossible; changes nothing. For before the journal begins.
+#[cfg(feature = "image")]
+pub(crate) async fn check_within(
+    source: &Zarr,
+    from_path: &str,
+    store: &SharedStore,
+    to_path: &str,
+    options: &CopyOptions,
+) -> Result<()> {
+    PlannedCopy::of(source, from_path, store, to_path, options).await.map(drop)
+}
+
 /// A copy that passed all checks.
 struct PlannedCopy<'a> {
     source: &'a SharedStore,
@@ -399,6 +411,10 @@ impl<'a> PlannedCopy<'a> {
         let planned = Self { source, mode, store, from, to, options, consolidate, steps, above };
         let run = planned.start(None, 0);
         for (step, array, target) in planned.arrays().filter(|(_, _, target)| !target.verbatim) {
+            // Those of the source stay as they are, even if only tolerated.
+            if options.codecs.is_some() {
+                hierarchy::new_array(store, &step.to, target.meta.clone(), &options.context)?;
+            }
             recode::check(&run, array, &planned.making(step, target)?, target)
                 .map_err(|e| e.with_node(shown(&step.node.path)))?;
         }

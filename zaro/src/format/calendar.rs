@@ -39,6 +39,18 @@ impl Calendar {
         })
     }
 
+    /// Its CF name.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Standard => "standard",
+            Self::ProlepticGregorian => "proleptic_gregorian",
+            Self::Julian => "julian",
+            Self::NoLeap => "noleap",
+            Self::AllLeap => "all_leap",
+            Self::Days360 => "360_day",
+        }
+    }
+
     fn days_before_year(self, year: i128) -> i128 {
         let multiples = |n: i128| (year + n - 1).div_euclid(n);
         match self {

@@ -16,14 +16,14 @@ use crate::num::{u64_of, usize_of};
 use crate::store::list::{FolderNames, walk, with_facts};
 use crate::store::{
     ByteRange, Direct, Entry, GetOptions, KeyEntry, ListOptions, Object, ObjectMeta, ObjectStream, Origin,
-    Site, Store, StoreExt, md5_hex,
+    RemoteMeta, Site, Store, StoreExt, md5_hex,
 };
 
 /// Sizes of whole objects requested concurrently.
 const SIZES_AT_ONCE: usize = 32;
 
-/// The versions of objects that were already requested: by address, and what that is relative to.
-type KnownStates = Mutex<HashMap<(Arc<str>, Option<Arc<str>>), Option<String>>>;
+/// The states of target objects that were already requested: by address, and what that is relative to.
+type KnownStates = Mutex<HashMap<(Arc<str>, Option<Arc<str>>), ObjectMeta>>;
 
 /// A read-only store whose bytes are at the locations of a [`Map`](super::Map).
 #[derive(Debug, Clone)]
@@ -82,37 +82,42 @@ impl ReferenceStore {
         asked.await.map_err(|e: Error| e.within(remote.to_string()).moved_to(key, self))
     }
 
-    /// Identifies the version of the bytes at `location`: the location, and the version of the object there; `None` if
-    /// the target cannot tell. Objects in `seen` are not requested again.
-    async fn state_of(&self, key: &str, location: &Location, seen: &KnownStates) -> Result<Option<String>> {
+    /// The metadata of the `size` bytes at `location`; without a state if the target cannot tell it. Objects in `seen`
+    /// are not requested again.
+    async fn meta_of(
+        &self,
+        key: &str,
+        location: &Location,
+        size: u64,
+        seen: &KnownStates,
+    ) -> Result<ObjectMeta> {
         let remote = match location {
-            Location::Inline(bytes) => return Ok(Some(md5_hex(bytes))),
+            Location::Inline(bytes) => return Ok(ObjectMeta::of_text(Some(md5_hex(bytes)), Some(size))),
             Location::Remote(remote) => remote,
         };
         let versioned = remote.versioned();
         let pin = versioned.as_ref().unwrap_or(remote).pin.as_deref();
-        let pinned = pin.is_some_and(|p| p.version.is_some() || p.etag.is_some());
+        if let Some(pin) = pin.filter(|p| p.version.is_some() || p.etag.is_some()) {
+            let text = |part: &Option<String>| part.clone().unwrap_or_default();
+            let state = format!("{}{} {}", place_of(remote), text(&pin.version), text(&pin.etag));
+            return Ok(ObjectMeta::of_text(Some(state), Some(size)));
+        }
         let place = (remote.url.clone(), remote.near.clone());
         let known = seen.lock().unwrap_or_else(PoisonError::into_inner).get(&place).cloned();
         let object = match known {
-            _ if pinned => pin.map(|p| {
-                let text = |part: &Option<String>| part.clone().unwrap_or_default();
-                format!("{} {}", text(&p.version), text(&p.etag))
-            }),
-            Some(state) => state,
+            Some(object) => object,
             None => {
                 let asked = async {
                     let target = self.targets.target(remote).await?;
-                    Ok(target.store.stat(&target.key).await?.and_then(|meta| meta.text()))
+                    Ok(target.store.stat(&target.key).await?.unwrap_or_default())
                 };
-                let state =
+                let object: ObjectMeta =
                     asked.await.map_err(|e: Error| e.within(remote.to_string()).moved_to(key, self))?;
-                seen.lock().unwrap_or_else(PoisonError::into_inner).insert(place, state.clone());
-                state
+                seen.lock().unwrap_or_else(PoisonError::into_inner).insert(place, object.clone());
+                object
             }
         };
-        let span = remote.span.map(|s| format!("{}+{}", s.offset, s.length)).unwrap_or_default();
-        Ok(object.map(|state| format!("{} {span} {state}", remote.url)))
+        Ok(as_key(remote, &object, Some(size)))
     }
 
     /// An entry with what the map itself states of it.
@@ -123,32 +128,63 @@ impl ReferenceStore {
     }
 
     async fn fetch(&self, remote: &Remote, options: GetOptions<'_>) -> Result<Object> {
-        let versioned = remote.versioned();
+        let (versioned, state) = (remote.versioned(), target_state(remote, options.state));
         let remote = versioned.as_ref().unwrap_or(remote);
         let target = self.targets.target(remote).await?;
-        let ask = asked(remote, options)?;
-        let mut got = target.store.get_opts(&target.key, ask).await?;
-        if let Some(object) = got.as_mut().filter(|_| ask.pin.is_some()) {
-            object.meta = ObjectMeta::Unknown;
-        }
-        got.ok_or_else(unfound)
+        let ask = asked(remote, GetOptions { state: state.as_ref(), ..options })?;
+        let mut object = target.store.get_opts(&target.key, ask).await?.ok_or_else(unfound)?;
+        object.meta =
+            if ask.pin.is_some() { ObjectMeta::Unknown } else { as_key(remote, &object.meta, None) };
+        object.meta.check(options.state)?;
+        Ok(object)
     }
 
     async fn stream(&self, remote: &Remote, options: GetOptions<'_>) -> Result<ObjectStream> {
-        let versioned = remote.versioned();
+        let (versioned, state) = (remote.versioned(), target_state(remote, options.state));
         let remote = versioned.as_ref().unwrap_or(remote);
         let target = self.targets.target(remote).await?;
-        let ask = asked(remote, options)?;
+        let ask = asked(remote, GetOptions { state: state.as_ref(), ..options })?;
         let mut got = target.store.get_stream(&target.key, ask).await?.ok_or_else(unfound)?;
-        if ask.pin.is_some() {
-            got.meta = ObjectMeta::Unknown;
-        }
+        got.meta = if ask.pin.is_some() { ObjectMeta::Unknown } else { as_key(remote, &got.meta, None) };
+        got.meta.check(options.state)?;
         if let Some(Span { offset, .. }) = remote.span {
             // Of what the key stands for, which begins within the object.
             let within = |range: Range<u64>| range.start.checked_sub(offset)..range.end.checked_sub(offset);
             got.range = got.range.map(within).and_then(|range| Some(range.start?..range.end?));
         }
         Ok(got)
+    }
+}
+
+/// The place of a reference, which is part of its state: another range of the same object is another value.
+fn place_of(remote: &Remote) -> String {
+    let span = remote.span.map(|s| format!("{}+{}", s.offset, s.length)).unwrap_or_default();
+    format!("{} {span} ", remote.url)
+}
+
+/// The metadata of a key whose bytes are in an object with these: what `get` and `stat` both say, so that the one
+/// holds against the other.
+fn as_key(remote: &Remote, object: &ObjectMeta, size: Option<u64>) -> ObjectMeta {
+    let modified = match object {
+        ObjectMeta::Unknown => return ObjectMeta::of_text(None, size.or(remote.span.map(|s| s.length))),
+        ObjectMeta::Local(local) => local.modified.map(|(seconds, _)| seconds),
+        ObjectMeta::Remote(remote) => remote.modified,
+    };
+    let size = size.or_else(|| remote.span.map_or(object.size(), |span| Some(span.length)));
+    let etag = object.text().map(|text| place_of(remote) + &text);
+    RemoteMeta { etag, modified, size, version: None }.into()
+}
+
+/// The state of the target object that is part of the state of a key, as a server knows it (`If-Match`). A state that
+/// is not of this form is the target's own.
+fn target_state(remote: &Remote, state: Option<&ObjectMeta>) -> Option<ObjectMeta> {
+    let state = state?;
+    let text = state.text().unwrap_or_default();
+    match text.strip_prefix(place_of(remote).as_str()) {
+        // Not an `ETag`, but size and time: compared when the answer is here.
+        Some(of_object) if of_object.contains(char::is_whitespace) => None,
+        Some(of_object) => Some(ObjectMeta::of_text(Some(format!("\"{of_object}\"")), None)),
+        None => Some(state.clone()),
     }
 }
 
@@ -263,8 +299,7 @@ impl Store for ReferenceStore {
             None => Ok(None),
             Some(location) => {
                 let size = self.size_of(key, &location).await?;
-                let state = self.state_of(key, &location, &Mutex::default()).await?;
-                Ok(Some(ObjectMeta::of_text(state, Some(size))))
+                Ok(Some(self.meta_of(key, &location, size, &Mutex::default()).await?))
             }
         }
     }
@@ -304,8 +339,8 @@ impl Store for ReferenceStore {
                 if facts && !is_stated {
                     let size = self.size_of(&key, &location).await?;
                     // What cannot be told now is not said; who asks for it by itself gets the reason.
-                    let state = self.state_of(&key, &location, &seen).await.unwrap_or(None);
-                    meta = ObjectMeta::of_text(state, Some(size));
+                    let told = self.meta_of(&key, &location, size, &seen).await;
+                    meta = told.unwrap_or_else(|_| ObjectMeta::of_text(None, Some(size)));
                 }
                 let object = KeyEntry::new(key, meta);
                 Ok(Entry::Object(if facts { object } else { self.at_no_cost(object) }))

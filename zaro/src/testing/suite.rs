@@ -143,6 +143,14 @@ async fn reads<K: AsRef<str>, V: AsRef<[u8]>>(store: &dyn Store, expected: &[(K,
         let got = store.get(key, None).await.unwrap_or_else(|e| panic!("{what}: {e:?}"));
         same(&what, got.as_deref(), Some(bytes));
         assert_eq!(store.size(key).await.unwrap(), Some(u64_of(bytes.len())), "{what}: size");
+        // The state that was looked up is the state that is read.
+        let stat = store.stat(key).await.unwrap().unwrap();
+        let of_it = store.get_opts(key, GetOptions::default().of_state(&stat)).await;
+        let of_it = of_it.unwrap_or_else(|e| panic!("{what} of the state {stat:?}: {e:?}")).unwrap();
+        same(&what, Some(&of_it.bytes), Some(bytes));
+        let of_it = store.get_stream(key, GetOptions::default().of_state(&stat)).await;
+        let of_it = of_it.unwrap_or_else(|e| panic!("{what} of the state {stat:?}: {e:?}")).unwrap();
+        same(&what, Some(&of_it.collect().await.unwrap().bytes), Some(bytes));
         let mut fit = Vec::new();
         for range in ranges(u64_of(bytes.len())) {
             let what = format!("{what} {range:?}");

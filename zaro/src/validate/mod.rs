@@ -4,11 +4,12 @@
 mod data;
 mod stale;
 
+use crate::array::Array;
 use crate::boxed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::{Node, Zarr};
 use crate::meta::path::{join, name_fault, shown};
-use crate::meta::{Finding, Format, Json, Level, NodeMeta};
+use crate::meta::{ArrayMeta, Finding, Format, Json, Level, Mode, NodeMeta};
 use crate::store::StoreExt as _;
 use crate::task::{Operation, Task, Unit};
 
@@ -139,10 +140,11 @@ pub async fn validate_data(zarr: &Zarr, path: &str, task: &Task) -> Result<Repor
 
 async fn check_node(zarr: &Zarr, node: &Node, faults: &mut Vec<Finding>) {
     faults.extend(node.findings.iter().cloned());
-    if let NodeMeta::Array(_) = node.meta
-        && let Err(e) = zarr.array(&node.path).await
-    {
-        faults.push(unreadable(&e, &node.path));
+    if let NodeMeta::Array(meta) = &node.meta {
+        match zarr.array(&node.path).await {
+            Ok(_) => faults.extend(tolerated_codecs(zarr, &node.path, meta)),
+            Err(e) => faults.push(unreadable(&e, &node.path)),
+        }
     }
     let fault = (node.meta.format() == Format::V3 && !node.path.is_empty())
         .then(|| name_fault(node.name()))
@@ -156,6 +158,21 @@ async fn check_node(zarr: &Zarr, node: &Node, faults: &mut Vec<Finding>) {
             message: message.into(),
         });
     }
+}
+
+/// The finding for codec settings that zaro reads over, but the specification does not allow: other readers may refuse
+/// them.
+fn tolerated_codecs(zarr: &Zarr, path: &str, meta: &ArrayMeta) -> Option<Finding> {
+    let context = &zarr.options().store.context;
+    let strict = Array::new(zarr.store().clone(), path, meta.clone(), Mode::Strict, Vec::new(), context);
+    let e = strict.err().filter(|e| e.kind() == ErrorKind::Invalid)?;
+    Some(Finding {
+        rule: "codec/settings",
+        level: Level::Warning,
+        node: shown(path),
+        field: "codecs".to_owned(),
+        message: e.message().to_owned(),
+    })
 }
 
 /// The paths of all nodes below a group, including those that cannot be read.

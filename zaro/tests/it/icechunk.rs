@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
+use zaro::manifest::Time;
 use zaro::meta::Json;
 use zaro::open::{SourceOptions, open_store};
 use zaro::reference::icechunk::{self, Repository, Version};
@@ -151,6 +152,47 @@ async fn every_version_reads_as_it_was_written() {
             let zarr = Zarr::from_store(store, OpenOptions::default()).await.unwrap();
             check_arrays(&zarr, expected.get("snapshots").unwrap().get(id.as_str().unwrap()).unwrap()).await;
         }
+    }
+}
+
+#[tokio::test]
+async fn a_branch_can_be_read_as_it_was_at_a_time() {
+    for format in [1, 2] {
+        let repository = repository(format).await;
+        let history = icechunk::history(repository.clone(), &Version::default()).await.unwrap();
+        let said: Vec<_> = history.iter().map(|commit| commit.message.as_str()).collect();
+        assert_eq!(said, ["second", "first", "Repository initialized"]);
+        if format == 1 {
+            // As the icechunk library tells them.
+            let times: Vec<_> = history.iter().map(|commit| commit.time.to_string()).collect();
+            let wanted = ["534168", "496148", "387556"].map(|n| format!("2026-11-15T20:10:49.{n}+00:00"));
+            assert_eq!(times, wanted);
+        }
+        assert!(history.is_sorted_by(|newer, older| newer.time > older.time));
+        let dev = icechunk::history(repository.clone(), &Version::Branch("dev".into())).await.unwrap();
+        assert_eq!(dev, history[1..]);
+        let at = async |branch: &str, time: Time| {
+            let version = Version::At(branch.to_owned(), time);
+            Repository::open(repository.clone(), &version).await.map(|found| found.snapshot())
+        };
+        for (i, commit) in history.iter().enumerate() {
+            assert_eq!(at("main", commit.time).await.unwrap(), commit.snapshot);
+            // A microsecond before it, it was not there.
+            let before = Time::new(commit.time.seconds, commit.time.nanos - 1000);
+            match history.get(i + 1) {
+                Some(older) => assert_eq!(at("main", before).await.unwrap(), older.snapshot),
+                None => {
+                    let e = at("main", before).await.unwrap_err();
+                    assert!(
+                        e.kind() == ErrorKind::NotFound && e.to_string().contains("no snapshot yet"),
+                        "{e}"
+                    );
+                }
+            }
+        }
+        let later = Time::parse_date("2100-01-01").unwrap();
+        assert_eq!(at("dev", later).await.unwrap(), history[1].snapshot);
+        assert_eq!(at("mian", later).await.unwrap_err().kind(), ErrorKind::NotFound);
     }
 }
 

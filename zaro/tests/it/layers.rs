@@ -85,7 +85,7 @@ const MAY_USE: [(&str, &[&str]); 28] = [
     ),
     (
         "reference",
-        &["error", "num", "blocking", "context", "task", "store", "meta", "codec", "array", "group"],
+        &["error", "num", "time", "blocking", "context", "task", "store", "meta", "codec", "array", "group"],
     ),
     (
         "manifest",

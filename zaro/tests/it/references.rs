@@ -2,11 +2,13 @@
 //! be an error.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use zaro::open::{SourceOptions, open_with};
 use zaro::reference::ReferenceOptions;
-use zaro::store::{StoreExt as _, StoreOptions};
+use zaro::store::{GetOptions, StoreExt as _, StoreOptions};
 use zaro::testing::{TinyReply, TinyServer, ZipMaker};
 use zaro::{Error, ErrorKind, Index, OpenOptions, ReadOptions, Result, Selection, Slab, Zarr};
 
@@ -489,6 +491,52 @@ async fn listings_and_sizes_come_from_the_document() {
     assert_eq!(keys.len(), 3);
     let group = Zarr::from_store(store, OpenOptions::default()).await.unwrap();
     assert_eq!(group.children("").await.unwrap().len(), 10);
+}
+
+/// What a look at a key says holds when it is read, also where the key is a part of an object that a server tags; and
+/// a change in between is found out, by the server (`If-Match`) or by what comes with the bytes.
+#[tokio::test]
+async fn the_state_of_a_key_is_that_of_its_target() {
+    for tagged in [true, false] {
+        let state = Arc::new(AtomicU64::new(1));
+        let now = state.clone();
+        let server = TinyServer::start(move |_| {
+            let n = now.load(Ordering::SeqCst);
+            let headers = match tagged {
+                true => [("etag", format!("\"state-{n}\"")), ("last-modified", String::new())],
+                false => {
+                    [("etag", String::new()), ("last-modified", format!("Sun, 15 Nov 2026 10:00:0{n} GMT"))]
+                }
+            };
+            let headers = headers.map(|(name, value)| (name.to_owned(), value)).to_vec();
+            TinyReply::ObjectWith(b"0123456789".to_vec(), headers)
+        });
+        let url = format!("{}/data", server.url());
+        let refs = document(3, &format!(r#""0":["{url}",2,3],"1":["{url}"],"2":"inline""#));
+        let dir = folder(&[("r.json", refs.as_bytes())]);
+        let zarr = open(&at(&dir, "r.json"), &options(|_| ())).await.unwrap();
+        let store = zarr.store();
+        for (key, bytes) in [("0", "234"), ("1", "0123456789"), ("2", "inline")] {
+            let meta = store.stat(key).await.unwrap().unwrap();
+            assert_eq!(meta.size(), Some(bytes.len().try_into().unwrap()), "{key}");
+            let ask = GetOptions::default().of_state(&meta);
+            let got = store.get_opts(key, ask).await.unwrap().unwrap();
+            assert_eq!(got.bytes, bytes, "{key}");
+            let streamed = store.get_stream(key, ask).await.unwrap().unwrap();
+            assert_eq!(streamed.collect().await.unwrap().bytes, bytes, "{key}");
+            if key == "2" {
+                continue;
+            }
+            assert_eq!(meta, got.meta, "{key}: a look and a read say the same");
+            let sent = server.seen().last().unwrap().headers.get("if-match").cloned();
+            assert_eq!(sent, tagged.then(|| "\"state-1\"".to_owned()), "{key}");
+            state.store(2, Ordering::SeqCst);
+            let e = store.get_opts(key, ask).await.unwrap_err();
+            assert_eq!(e.kind(), ErrorKind::Conflict, "{key}: {e:?}");
+            assert!(store.get_stream(key, ask).await.is_err(), "{key}");
+            state.store(1, Ordering::SeqCst);
+        }
+    }
 }
 
 #[tokio::test]

@@ -24,6 +24,7 @@ def create_in(
     shards: Sequence[int] | None = None,
     codecs: Any = None,
     fill_value: Any = None,
+    fill_undefined: bool = False,
     dims: Sequence[str | None] | None = None,
     attrs: dict[str, Any] | None = None,
     order: str | None = None,
@@ -49,6 +50,7 @@ def create_in(
         "chunks": None if chunks is None else [int(n) for n in chunks],
         "shards": None if shards is None else [int(n) for n in shards],
         "codecs": codecs,
+        "fill_undefined": fill_undefined,
         "dims": None if dims is None else list(dims),
         "attributes": attrs or {},
         "order": order,
@@ -82,6 +84,7 @@ def create(uri: Any, path: str = "", *, storage_options: dict[str, Any] | None =
     :param shards: the shape of a shard, a multiple of the chunks'; Zarr 3 only.
     :param codecs: ``"zstd:5"``, ``"blosc:lz4:5:shuffle"``, ``"none"``, or a list of V3's objects; by default zstd.
     :param fill_value: what elements are that were never written; by default 0.
+    :param fill_undefined: Zarr 2: leave open what such elements are (``null``), so that no number means "missing".
     :param dims: the names of its dimensions.
     :param attrs: its attributes.
     :param order: how elements lie in a chunk: ``"C"``, ``"F"``, or dimensions such as ``"2,0,1"``.

@@ -54,7 +54,7 @@ def numpy_dtype(data_type: Any) -> np.dtype[Any]:
             return _small(name) or np.dtype("i1" if name[0] == "i" else "u1")
     if name.startswith("r") and name[1:].isdigit():
         return np.dtype(f"V{int(name[1:]) // 8}")
-    if name.startswith(("float8", "float6", "float4")):
+    if name.startswith(("float8_", "float6_", "float4_")):
         return _small(name) or np.dtype("u1")
     if name == "bfloat16":
         return _small(name) or np.dtype("<u2")
@@ -116,7 +116,7 @@ def zarr_name(dtype: Any) -> str:
         return f"r{8 * dtype.itemsize}" if dtype.name.startswith("void") else dtype.name
     if dtype.names is not None:
         return json.dumps(_fields(dtype))
-    if dtype.name.startswith(("bfloat", "float8", "float6", "float4", "int2", "int4", "uint2", "uint4")):
+    if dtype.name.startswith(("bfloat", "float8_", "float6_", "float4_", "int2", "int4", "uint2", "uint4")):
         return dtype.name
     return dtype.str
 

@@ -10,6 +10,9 @@ from . import _zaro
 from ._errors import Error
 
 
+_DOCUMENTS = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
+
+
 class ZaroFileSystem(AbstractFileSystem):
     """``zaro://ADDRESS``, or ``zaro://ADDRESS/key`` for a key in it. Read only.
 
@@ -49,6 +52,9 @@ class ZaroFileSystem(AbstractFileSystem):
             if path == address or path.startswith(f"{address}/"):
                 return store, path[len(address) :].strip("/")
         address = path
+        if path.rpartition("/")[2] in _DOCUMENTS:
+            # A document is a key, though its address would open the node.
+            address = path.rpartition("/")[0]
         while address:
             try:
                 store = _zaro.open_store(address, self.options)
@@ -103,7 +109,7 @@ class ZaroFileSystem(AbstractFileSystem):
         base = path[: len(path) - len(key)].rstrip("/") if key else path
         found = [
             {"name": f"{base}/{name.strip('/')}", "size": size or 0, "type": "directory" if size is None else "file"}
-            for name, size in store.list(key)
+            for name, size in store.list(key, True)
         ]
         if not found and key:
             return [self.info(path)] if detail else [path]

@@ -49,7 +49,7 @@ def copy(
 def validate(uri: Any, path: str = "", *, data: bool = False, progress: Any = None, **options: Any) -> dict[str, Any]:
     """Checks the metadata of all nodes against the specification, and with ``data`` decodes every chunk.
 
-    Returns a report: ``valid``, the numbers of errors and warnings, and all ``findings``.
+    Returns a report: ``ok``, the numbers of errors and warnings, and all ``findings``.
     """
     return _zaro.validate(address(uri), path.strip("/"), data, options, progress_of(progress, "validate"))
 

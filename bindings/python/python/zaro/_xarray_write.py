@@ -86,12 +86,9 @@ def _create(source: Source, path: str, name: Any, variable: Any, zarr_format: in
     stored: Any = encoding.get("fill_value")
     if zarr_format == 2:
         # Zarr 2 has one place for both.
-        attrs["_ARRAY_DIMENSIONS"] = list(variable.dims)
-        stored, dims = fill, None
-    else:
-        dims = list(variable.dims)
-        if fill is not None:
-            attrs["_FillValue"] = _fill_attribute(fill, variable.dtype)
+        stored = fill
+    elif fill is not None:
+        attrs["_FillValue"] = _fill_attribute(fill, variable.dtype)
     return create_in(
         source,
         f"{path}/{name}".strip("/"),
@@ -101,7 +98,8 @@ def _create(source: Source, path: str, name: Any, variable: Any, zarr_format: in
         shards=shards if chunks is not None else None,
         codecs=_codecs(encoding) if zarr_format == 3 else encoding.get("codecs"),
         fill_value=None if text and stored is None else stored,
-        dims=dims,
+        fill_undefined=zarr_format == 2 and stored is None,
+        dims=list(variable.dims),
         attrs=attrs,
         zarr_format=zarr_format,
         overwrite=True,

@@ -1,9 +1,48 @@
+import sys
 from collections.abc import Callable
 from os import PathLike
 from typing import Any, final
 
 import numpy as np
 
+__all__ = [
+    "Array",
+    "Memory",
+    "Store",
+    "Zarr",
+    "__version__",
+    "append",
+    "checksum",
+    "configure",
+    "consolidate",
+    "copy",
+    "create_array",
+    "create_group",
+    "delete",
+    "edit_attributes",
+    "image_convert",
+    "image_levels",
+    "image_overview",
+    "image_render",
+    "image_validate",
+    "manifest_at",
+    "manifest_create",
+    "manifest_history",
+    "manifest_verify",
+    "open",
+    "open_for_writing",
+    "open_in",
+    "open_store",
+    "read_whole",
+    "redacted",
+    "refs_convert",
+    "refs_stat",
+    "refs_validate",
+    "resize",
+    "stat",
+    "unconsolidate",
+    "validate",
+]
 __version__: str
 
 _Options = dict[str, Any]
@@ -13,8 +52,9 @@ _Path = str | PathLike[str]
 @final
 class Memory:
     def __len__(self) -> int: ...
-    def __buffer__(self, flags: int, /) -> memoryview: ...
-    def __release_buffer__(self, buffer: memoryview, /) -> None: ...
+    if sys.version_info >= (3, 12):
+        def __buffer__(self, flags: int, /) -> memoryview: ...
+        def __release_buffer__(self, buffer: memoryview, /) -> None: ...
 
 @final
 class Array:
@@ -49,7 +89,7 @@ class Store:
     def delete(self, key: str) -> None: ...
     def delete_prefix(self, prefix: str) -> None: ...
     def keys(self, prefix: str) -> list[tuple[str, int]]: ...
-    def list(self, prefix: str) -> list[tuple[str, int | None]]: ...
+    def list(self, prefix: str, sizes: bool = False) -> list[tuple[str, int | None]]: ...
     def finish(self) -> None: ...
     @property
     def is_writable(self) -> bool: ...

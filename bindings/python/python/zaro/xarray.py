@@ -379,7 +379,10 @@ class ZaroBackendEntrypoint(BackendEntrypoint):
 
 
 def _decoded(store: ZaroStore, **options: Any) -> Dataset:
-    return StoreBackendEntrypoint().open_dataset(store, **options)
+    dataset = StoreBackendEntrypoint().open_dataset(store, **options)
+    # There is nothing to close, and what would close it cannot be pickled.
+    dataset.set_close(None)
+    return dataset
 
 
 def _prefetch(stores: Iterable[ZaroStore], drop_variables: Any) -> None:

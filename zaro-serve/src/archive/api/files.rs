@@ -1,7 +1,7 @@
 //! The entries of a version, and what changed between two.
 
 use hyper::StatusCode;
-use zaro::manifest::{Change, DiffSummary, Difference, Leaf, Time};
+use zaro::manifest::{Change, DiffSummary, Leaf, Manifest, Time};
 use zaro::meta::Json;
 
 use super::paging::{FilesWanted, Page};
@@ -16,18 +16,18 @@ pub(super) async fn newest(call: &Call<'_>, id: &str) -> Result<Response, Fault>
     let wanted = FilesWanted::of(call.request)?;
     let checksum = call.newest(id).await?;
     let version = call.open(id, &checksum.to_string()).await?;
-    files(call, &version, &wanted, Caching::Live)
+    files(call, &version, &wanted, Caching::Live).await
 }
 
 /// The files of a version.
 pub(super) async fn of_version(call: &Call<'_>, id: &str, version: &str) -> Result<Response, Fault> {
     let wanted = FilesWanted::of(call.request)?;
     let version = call.open(id, version).await?;
-    files(call, &version, &wanted, Caching::Immutable)
+    files(call, &version, &wanted, Caching::Immutable).await
 }
 
 /// A page of files in the order of their keys, or the way to one of them.
-fn files(
+async fn files(
     call: &Call<'_>,
     version: &OpenVersion,
     wanted: &FilesWanted,
@@ -35,7 +35,7 @@ fn files(
 ) -> Result<Response, Fault> {
     // A HEAD of a file is for that file.
     if wanted.download || (call.request.is_head() && !wanted.prefix.is_empty()) {
-        return download(call, version, &wanted.prefix);
+        return download(call, version, &wanted.prefix).await;
     }
     let FilesWanted { prefix, after, limit, .. } = wanted;
     let mut walk = version.manifest.walk_from(prefix.max(after));
@@ -79,57 +79,50 @@ fn spaced(time: Time) -> String {
 }
 
 /// To the bytes of a file: in the bucket, or on this server.
-fn download(call: &Call<'_>, version: &OpenVersion, key: &str) -> Result<Response, Fault> {
+async fn download(call: &Call<'_>, version: &OpenVersion, key: &str) -> Result<Response, Fault> {
     if key.is_empty() {
         return Err(super::of_field("prefix", "This field is required."));
     }
     if version.manifest.get(key).is_none() {
         return Err(Fault::not_found());
     }
-    let away = elsewhere(call.app, call.request, &call.archive, version, key, call.private);
-    let own = || Some(format!("{}{}{}", call.base, path_of(&version.id, &version.checksum)?, encode(key)));
-    let url = away.or_else(own).ok_or_else(Fault::not_found)?;
-    redirect_to(StatusCode::FOUND, &url)
+    if let Some(away) = elsewhere(call.app, call.request, &call.archive, version, key, call.private).await? {
+        return away.redirect(StatusCode::FOUND);
+    }
+    let folder = path_of(&version.id, &version.checksum).ok_or_else(Fault::not_found)?;
+    redirect_to(StatusCode::FOUND, &format!("{}{folder}{}", call.base, encode(key)), call.private)
 }
 
 /// What changed from one version to another, a page of it.
 pub(super) async fn diff(call: &Call<'_>, id: &str, from: &str, to: &str) -> Result<Response, Fault> {
     let page = Page::of(call.request)?;
     let (before, after) = (call.open(id, from).await?, call.open(id, to).await?);
-    let range = page.range();
-    // All entries may have to be hashed: this is no work for a thread that answers.
-    let compared = zaro::blocking::spawn_blocking(move || {
-        let (mut at, mut results) = (0usize, Vec::new());
-        let summary = zaro::manifest::diff(&before.manifest, &after.manifest, &mut |difference| {
-            if range.contains(&at) {
-                results.push(changed(&difference));
-            }
-            at = at.saturating_add(1);
-            Ok(())
-        })?;
-        Ok((at, results, summary))
-    });
-    let (count, results, summary) = compared.await.map_err(|e| Fault::behind(&e))?;
-    page.check(count)?;
-    let mut document = page.document(call, count, results);
-    let DiffSummary { added, changed, removed, .. } = summary;
+    let name = (id.to_owned(), before.checksum, after.checksum);
+    let found = call.archive.diffs.get(name, before.manifest.clone(), after.manifest.clone());
+    let found = found.await.map_err(|e| Fault::behind(&e))?;
+    page.check(found.len())?;
+    let shown = found.range(page.range()).into_iter();
+    let results =
+        shown.map(|(change, key)| changed(change, &key, &before.manifest, &after.manifest)).collect();
+    let mut document = page.document(call, found.len(), results);
+    let DiffSummary { added, changed, removed, .. } = found.summary;
     for (name, (count, size)) in [("added", added), ("changed", changed), ("removed", removed)] {
         document.set(name, Json::from([("count", Json::from(count)), ("size", Json::from(size))]));
     }
     Ok(call.json(&document, Caching::Immutable))
 }
 
-fn changed(difference: &Difference<'_>) -> Json {
-    let change = match difference.change {
+fn changed(change: Change, key: &str, before: &Manifest, after: &Manifest) -> Json {
+    let word = match change {
         Change::Added => "added",
         Change::Changed => "changed",
         Change::Removed => "removed",
     };
-    let size = |leaf: &Option<Leaf<'_>>| Json::from(leaf.as_ref().map(Leaf::size));
+    let size = |manifest: &Manifest| Json::from(manifest.get(key).map(|leaf| leaf.size()));
     Json::from([
-        ("Key", Json::from(difference.key.as_str())),
-        ("Change", Json::from(change)),
-        ("Size", size(&difference.after)),
-        ("SizeBefore", size(&difference.before)),
+        ("Key", Json::from(key)),
+        ("Change", Json::from(word)),
+        ("Size", size(after)),
+        ("SizeBefore", size(before)),
     ])
 }

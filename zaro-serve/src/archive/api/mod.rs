@@ -125,10 +125,11 @@ async fn answered(app: &App, request: &Request, path: &RequestPath) -> Result<Re
     }
     let (archive, mut private) = app.archive(request).await?;
     if let Some(id) = route.id() {
-        if !app.may_see(request, id)? {
-            return Err(Fault::not_found());
-        }
-        private = private || app.is_hidden(id);
+        let Some(own) = app.sees(request, id).await? else {
+            let path = path.with(2, &app.sources.nobody(id));
+            return Box::pin(answered(app, request, &path)).await;
+        };
+        private = private || own;
     }
     let call = Call { app, request, archive, private, base: base_of(app, request) };
     match route {
@@ -214,11 +215,7 @@ fn of_field(name: &str, message: &str) -> Fault {
 
 /// The address of this server for this client.
 fn base_of(app: &App, request: &Request) -> String {
-    match (&app.config.base_url, request.header("host")) {
-        (Some(base), _) => base.trim_end_matches('/').to_owned(),
-        (None, Some(host)) => format!("http://{host}"),
-        (None, None) => String::new(),
-    }
+    app.config.base_for(request.header("host").unwrap_or(""))
 }
 
 /// The query of a request, with its question mark, encoded again.

@@ -12,7 +12,7 @@ use super::paging::Page;
 use super::{Call, checksum_of, time_in};
 use crate::answer::{Caching, Fault, Response};
 use crate::archive::folder_of;
-use crate::archive::tree::{hidden_ids, path_of, redirect_to};
+use crate::archive::tree::{path_of, redirect_to};
 use crate::archive::versions::Version;
 
 /// Zarrs of a page whose newest version is looked for at once.
@@ -22,9 +22,10 @@ const AT_ONCE: usize = 8;
 pub(super) async fn list(call: &Call<'_>) -> Result<Response, Fault> {
     let page = Page::of(call.request)?;
     let mut all = call.archive.zarrs().await.map_err(|e| Fault::behind(&e))?;
-    let hidden = hidden_ids(call.app, call.request, &call.archive).await?;
-    if !hidden.is_empty() {
-        all = Arc::new(all.iter().filter(|(id, _)| !hidden.contains(id)).cloned().collect());
+    if let Some(visible) = call.app.visible_ids(call.request, &call.archive, "").await? {
+        // Both are sorted.
+        let shown = |id: &String| visible.binary_search(id).is_ok();
+        all = Arc::new(all.iter().filter(|(id, _)| shown(id)).cloned().collect());
     }
     // The name of a Zarr is its id here.
     let all = match call.request.query.get("name") {
@@ -83,7 +84,11 @@ pub(super) async fn at(call: &Call<'_>, id: &str, time: &str) -> Result<Response
     let time = time_in(time)?;
     let found = call.archive.version_at(id, time).await.map_err(|e| Fault::behind(&e))?;
     let found = found.ok_or_else(Fault::not_found)?;
-    redirect_to(StatusCode::FOUND, &format!("{}/api/zarr/{id}/versions/{}/", call.base, found.checksum))
+    redirect_to(
+        StatusCode::FOUND,
+        &format!("{}/api/zarr/{id}/versions/{}/", call.base, found.checksum),
+        call.private,
+    )
 }
 
 /// A Zarr as the archive's API has it; its name tells all.

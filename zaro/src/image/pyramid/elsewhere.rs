@@ -4,7 +4,7 @@
 use super::places::LevelPaths;
 use super::{Built, Downsampling, Factors, Frame, PyramidOptions, PyramidTask, attributes, follow};
 use crate::boxed;
-use crate::copy::{CopyOptions, Sizes, copy_within};
+use crate::copy::{CopyOptions, Sizes, check_within, copy_within};
 use crate::create::{self, Empty, New};
 use crate::error::{ErrorKind, Result};
 use crate::group::{Node, Zarr};
@@ -64,6 +64,9 @@ pub async fn build_at(
     };
     let apart: Vec<String> = parts.iter().map(|(path, _)| path.clone()).collect();
     hierarchy::check_apart(source.store(), &from, &apart, store, &to, options.existing).await?;
+    if let Some((part, below)) = parts.first() {
+        check_within(source, part, store, &join(&to, below), &copying(options, true)).await?;
+    }
     let nodes = walk(source, &parts).await?;
     let content = content_of(source, &from, &nodes);
     let mut wanted = options.json();

@@ -492,6 +492,9 @@ impl PyramidTask<'_> {
             let node = join(&self.group, &path);
             // They are read, too, to build further levels.
             let context = &options.context.share_of(8);
+            if options.codecs.is_some() {
+                hierarchy::new_array(self.store, &node, meta.clone(), context)?;
+            }
             let array = Array::new(self.store.clone(), &node, meta, Mode::Tolerant, Vec::new(), context)?;
             stages.push(Stage::new(array, plan.clone()));
             made.push(Made { path, plan });

@@ -24,7 +24,7 @@ pub use look::{ChannelLook, Look, windows};
 pub(crate) use look::{default_color, default_colors};
 pub use picture::{MOST_PIXELS, Picture, PngRows, Rows, TiffRows};
 pub use quantum::Curve;
-pub use request::{Drawn, Request, Sheet, render_to};
+pub use request::{Admit, Drawn, Request, Sheet, render_to};
 pub use settings::{ChannelSetting, Depth, LabelChoice, Projection, Region, Settings, Size, View};
 pub use source::Axes;
 

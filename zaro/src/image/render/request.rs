@@ -1,6 +1,8 @@
 //! Renders one picture of an image, the fields of a well, the wells of a plate, or the planes of a stack.
 
+use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use futures::future::{BoxFuture, FutureExt as _};
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
@@ -12,7 +14,7 @@ use crate::image::find::{Found, Image, find, image_at};
 use crate::image::model::{Plate, Well};
 use crate::image::render::picture::{Picture, Rows, sides};
 use crate::image::render::settings::{Depth, Settings, Size, View};
-use crate::image::render::{Look, PreparedView, Renderer};
+use crate::image::render::{Look, PreparedView, RenderPlan, Renderer};
 use crate::meta::path::{join, shown};
 use crate::num;
 
@@ -41,6 +43,19 @@ pub struct Request {
     pub sheet: Option<Sheet>,
     /// Pixels between the pictures of a plate, a well or a sheet.
     pub gap: u32,
+    /// Asked before each image of a plate or a well is read.
+    pub admit: Option<Admit>,
+}
+
+/// Decides by what an image takes whether it is read: the images of a plate need not be alike.
+#[derive(Clone)]
+#[allow(clippy::type_complexity, reason = "one function, named by the struct")]
+pub struct Admit(pub Arc<dyn Fn(&RenderPlan) -> Result<()> + Send + Sync>);
+
+impl fmt::Debug for Admit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Admit")
+    }
 }
 
 /// The planes to render side by side.
@@ -464,7 +479,11 @@ async fn table(
         for (column, renderer) in &renderers {
             let last = renderer.levels().len().saturating_sub(1);
             let level = request.view.level.map(|l| l.min(last));
-            drawings.push((*column, renderer.begin(&table.view(View { level, ..request.view.clone() }))?));
+            let view = table.view(View { level, ..request.view.clone() });
+            if let Some(Admit(admit)) = &request.admit {
+                admit(&renderer.plan(&view)?)?;
+            }
+            drawings.push((*column, renderer.begin(&view)?));
         }
         table.put_row(row, &drawings, out).await?;
     }

@@ -29,6 +29,7 @@ mod config;
 mod file;
 mod flat;
 mod flex;
+mod history;
 #[cfg(test)]
 mod hostile;
 mod id;
@@ -37,6 +38,7 @@ mod repo;
 mod snapshot;
 
 pub use config::Container;
+pub use history::Commit;
 pub use id::Id;
 pub use repo::{Named, Version, Versions};
 
@@ -68,6 +70,14 @@ pub async fn open(store: SharedStore, at: &Version) -> Result<SharedMap> {
 #[boxed]
 pub async fn versions(store: SharedStore) -> Result<Versions> {
     Repo::read(&store).await?.versions().await
+}
+
+/// The snapshots that a version of the repository in `store` comes from, newest first and itself among them.
+#[boxed]
+pub async fn history(store: SharedStore, at: &Version) -> Result<Vec<Commit>> {
+    let repo = Repo::read(&store).await?;
+    let from = repo.find(at).await.map_err(|e| e.with_store(&store))?;
+    repo.history(from, |_| false).await
 }
 
 /// Whether there is a repository in `store`.

@@ -8,11 +8,13 @@ use futures::stream::{StreamExt, TryStreamExt};
 use super::config::{self, Container};
 use super::file::{self, FileKind};
 use super::flat::{BufferBudget, FlatTable, Tables, need};
+use super::history::{self, Ancestor};
 use super::id::Id;
 use crate::error::{Error, ErrorKind, Result, not_found};
 use crate::meta::json::Json;
 use crate::num::usize_of;
 use crate::store::{SharedStore, StoreExt as _, check_key, percent_decode};
+use crate::time::Time;
 
 /// The file that only version 2 has.
 const REPO: &str = "repo";
@@ -33,6 +35,8 @@ pub enum Version {
     Tag(String),
     /// A snapshot by its id, whether or not a branch or tag points to it.
     Snapshot(String),
+    /// The snapshot of a branch that was the newest at a time: of those that its newest snapshot comes from.
+    At(String, Time),
 }
 
 impl Default for Version {
@@ -91,7 +95,13 @@ pub(super) enum Repo {
     /// Version 1: one request per ref.
     Files(SharedStore),
     /// Version 2: all in one file, already read.
-    Known { versions: Versions, deleted: Vec<String>, snapshots: Vec<Id>, containers: Result<Vec<Container>> },
+    Known {
+        versions: Versions,
+        deleted: Vec<String>,
+        /// Sorted by id.
+        snapshots: Vec<Ancestor>,
+        containers: Result<Vec<Container>>,
+    },
 }
 
 impl Repo {
@@ -110,6 +120,7 @@ impl Repo {
             Version::Branch(name) => self.named(Sort::Branch, name).await,
             Version::Tag(name) => self.named(Sort::Tag, name).await,
             Version::Snapshot(id) => Id::parse(id),
+            Version::At(branch, time) => self.at(self.named(Sort::Branch, branch).await?, *time).await,
         }
     }
 
@@ -149,7 +160,9 @@ impl Repo {
     pub(super) async fn unknown_snapshot(&self, id: Id) -> Error {
         let ids = match self {
             Self::Files(store) => store.list("snapshots").await.ok().map(|l| l.objects),
-            Self::Known { snapshots, .. } => Some(snapshots.iter().map(Id::to_string).collect()),
+            Self::Known { snapshots, .. } => {
+                Some(snapshots.iter().map(|known| known.commit.snapshot.to_string()).collect())
+            }
         };
         not_found!("the snapshot {id} does not exist{}", there(ids, "snapshots"))
     }
@@ -203,13 +216,17 @@ pub(super) fn known(payload: &[u8]) -> Result<Repo> {
     }
     let budget = &mut BufferBudget::of(payload);
     let snapshots = root.tables(4)?;
-    let id = |s: Result<FlatTable<'_>>| Ok(Id(need(s?.fixed(0)?, "the id of a snapshot")?));
-    let ids = snapshots.iter().map(id).collect::<Result<_>>()?;
+    let ancestry = history::known(snapshots, budget)?;
     let tags = refs(root.tables(1)?, &snapshots, budget)?;
     let branches = refs(root.tables(2)?, &snapshots, budget)?;
     let deleted = root.texts(3, budget)?;
     let containers = root.list(9, 1)?.map_or(Ok(Vec::new()), config::from_flex);
-    Ok(Repo::Known { versions: Versions { format: 2, branches, tags }, deleted, snapshots: ids, containers })
+    Ok(Repo::Known {
+        versions: Versions { format: 2, branches, tags },
+        deleted,
+        snapshots: ancestry,
+        containers,
+    })
 }
 
 fn refs(all: Tables<'_>, snapshots: &Tables<'_>, budget: &mut BufferBudget) -> Result<Vec<Named>> {

@@ -216,8 +216,20 @@ impl Store for LocalStore {
         Ok(Some(opened.at(key, self)))
     }
 
+    /// Asks for the file by its name, without opening it: one system call instead of three.
     async fn stat(&self, key: &str) -> Result<Option<ObjectMeta>> {
-        Ok(self.file(key)?.map(|file| file.meta()))
+        check_key(key).map_err(|e| e.with_store(self))?;
+        if key.split('/').any(is_temporary) {
+            return Ok(None);
+        }
+        let path = self.path(key)?;
+        match std::fs::metadata(&path) {
+            Ok(meta) if meta.is_file() => Ok(Some(ObjectMeta::Local(identity(&meta)))),
+            Ok(meta) if meta.is_dir() => Err(self.folder_at(key)),
+            Ok(_) => Err(Error::io("neither a file nor a folder").with_key(key).with_store(self)),
+            Err(e) if is_missing(&e) => self.absent(key, &path).map(|_| None),
+            Err(e) => Err(self.fault(key, e)),
+        }
     }
 
     /// Walks the folders, and reads the metadata of each file if requested.

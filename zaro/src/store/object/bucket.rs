@@ -9,12 +9,14 @@ use std::fmt;
 use std::fs::File;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, TryStreamExt};
 use object_store::aws::{AwsAuthorizer, AwsCredentialProvider};
 use object_store::client::{HttpClient, HttpError, HttpRequest, HttpRequestBody, HttpResponse};
+use object_store::path::Path;
+use object_store::signer::{SignedUrlOptions, Signer as _};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, StatusCode};
 use tokio::sync::Semaphore;
@@ -23,6 +25,7 @@ use super::deepest;
 use super::profile::process_env;
 use super::s3::{self, AtAws, BucketSettings};
 use super::transport::{Connector, fault_of, host_of, reply_of};
+use crate::boxed;
 use crate::error::{Error, Result};
 use crate::num::u64_of;
 use crate::store::fault::transient;
@@ -196,6 +199,29 @@ impl Bucket {
         }
         let query: Vec<_> = version.map(|version| ("versionId", version.to_owned())).into_iter().collect();
         Some(self.address("", key, &query))
+    }
+
+    /// A URL with which whoever has it can read one version of an object until the time is over, with a `GET` or, with
+    /// `head`, a `HEAD`; `None` if requests are not signed. Nothing is asked of the server.
+    #[boxed]
+    pub async fn signed_url(
+        &self,
+        key: &str,
+        version: Option<&str>,
+        head: bool,
+        lasts: Duration,
+    ) -> Result<Option<String>> {
+        let Some(credentials) = &self.credentials else { return Ok(None) };
+        let region = self.region.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let client = self.settings.client_with(&region, credentials)?;
+        let path =
+            Path::parse(key).map_err(|e| Error::usage("not a key that can be signed").with_source(e))?;
+        let query = version.map(|version| ("versionId", version));
+        let options = SignedUrlOptions::default().with_query(query);
+        let method = if head { Method::HEAD } else { Method::GET };
+        let signed = client.signed_url_opts(method, &path, lasts, &options).await;
+        let signed = signed.map_err(|e| Error::not_permitted("the URL could not be signed").with_source(e));
+        signed.map(|url| Some(url.into())).map_err(|e| e.with_key(key).with_store(self))
     }
 
     /// The URL of a key, including the query without its question mark. Without a region it is the one that AWS

@@ -1,6 +1,6 @@
 //! S3 and S3-compatible buckets.
 
-use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, AwsCredentialProvider};
 use url::Url;
 
 use super::profile::{self, Credentials, Env};
@@ -48,6 +48,12 @@ impl BucketSettings {
             .with_region(region)
             .build()
             .map_err(|e| Error::usage("invalid S3 settings").with_source(e))
+    }
+
+    /// The same with credentials that another client has obtained.
+    pub(super) fn client_with(&self, region: &str, credentials: &AwsCredentialProvider) -> Result<AmazonS3> {
+        let builder = self.builder.clone().with_region(region).with_credentials(credentials.clone());
+        builder.build().map_err(|e| Error::usage("invalid S3 settings").with_source(e))
     }
 }
 

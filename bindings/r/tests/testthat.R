@@ -1,0 +1,3 @@
+library(testthat)
+library(zaro)
+test_check("zaro")

@@ -1,0 +1,103 @@
+sst <- zaro_array(zaro_demo(), "sst", cf = FALSE)
+whole <- zaro_read(zaro_demo(), "sst")
+
+test_that("a lazy array has the shape of an array", {
+  expect_identical(dim(sst), c(month = 12L, lat = 36L, lon = 72L))
+  expect_length(sst, 12 * 36 * 72)
+  expect_identical(dimnames(sst)$lat[1:2], c("-87.5", "-82.5"))
+  expect_identical(dimnames(sst)$month[1], "2000-01-16")
+  expect_identical(as.array(sst), whole)
+  expect_output(print(sst), "int16 sst\\(month: 12, lat: 36, lon: 72\\)")
+  expect_output(str(sst), "zaro_array")
+  expect_output(print(summary(sst)), "chunks")
+})
+
+test_that("indexes are those of R", {
+  w <- unname(whole)
+  names(dim(w)) <- NULL
+  same <- function(a, b) expect_identical(a, b, ignore_attr = TRUE)
+  same(sst[1, 2, 3], w[1, 2, 3])
+  same(sst[1, , ], w[1, , ])
+  same(sst[, 5, 6], w[, 5, 6])
+  expect_null(dim(sst[, 5, 6]))
+  same(sst[2:1, c(3, 3, 1), -(1:60)], w[2:1, c(3, 3, 1), -(1:60)])
+  same(sst[c(TRUE, FALSE), 1, 1], w[c(TRUE, FALSE), 1, 1])
+  same(sst[1, 1, 1, drop = FALSE], w[1, 1, 1, drop = FALSE])
+  expect_identical(dim(sst[1, 1:2, , drop = FALSE]), c(month = 1L, lat = 2L, lon = 72L))
+  same(sst[1, "-82.5", 1:3], w[1, 2, 1:3])
+  same(sst[integer(), 1, 1], w[integer(), 1, 1])
+  same(sst[], w)
+  i <- 3
+  f <- function(a, ...) a[...]
+  same(f(sst, i, 1, 1:2), w[3, 1, 1:2])
+  expect_error(sst[13, 1, 1], class = "zaro_error_usage")
+  expect_error(sst[1, 1], class = "zaro_error_usage")
+  expect_error(sst["x", 1, 1], class = "zaro_error_usage")
+  lat <- zaro_array(zaro_demo(), "lat")
+  expect_identical(lat[1:2], c(-87.5, -82.5))
+  expect_identical(lat[-1][1], -82.5)
+})
+
+test_that("the reversed order is indexed as it is shown", {
+  r <- zaro_array(zaro_demo(), "sst", order = "reversed", cf = FALSE)
+  expect_identical(names(dim(r)), c("lon", "lat", "month"))
+  expect_identical(r[4, 3, 2], sst[2, 3, 4])
+  expect_identical(r[, 3, 2], sst[2, 3, ])
+})
+
+test_that("values select", {
+  x <- zaro_array(zaro_demo(), "sst")
+  part <- zaro_sel(x, lat = c(-10, 10), month = "2000-07")
+  expect_identical(dim(part), c(month = 1L, lat = 4L, lon = 72L))
+  expect_identical(part[1, 1, 1], x[7, 17, 1])
+  expect_identical(dim(zaro_sel(part, lon = c(0, 10))), c(month = 1L, lat = 4L, lon = 2L))
+  near <- zaro_sel(x, lat = 1, lon = 150, method = "nearest")
+  expect_identical(dim(near), c(month = 12L))
+  expect_identical(near[], x[, 18, 30], ignore_attr = TRUE)
+  e <- expect_error(zaro_sel(x, lat = 1), class = "zaro_error_not_found|zaro_error_usage")
+  expect_match(conditionMessage(e), "method = \"nearest\"", fixed = TRUE)
+  day <- zaro_sel(x, month = as.Date("2000-01-16"))
+  expect_identical(dim(day), c(lat = 36L, lon = 72L))
+  span <- zaro_sel(x, month = as.POSIXct(c("2000-02-01 00:00:00", "2000-04-30 12:00:00"), tz = "UTC"))
+  expect_identical(dim(span)[["month"]], 3L)
+  some <- zaro_sel(x, lat = I(c(2.5, -2.5)))
+  expect_identical(dim(some)[["lat"]], 2L)
+  expect_identical(some[1, , 1], x[1, c(19, 18), 1])
+  expect_error(zaro_sel(x, depth = 1), class = "zaro_error")
+})
+
+test_that("groups are browsed", {
+  g <- zaro_open(zaro_demo())
+  expect_s3_class(g, "zaro_group")
+  expect_setequal(names(g), c("ice", "lat", "lon", "month", "sst"))
+  expect_s3_class(g$sst, "zaro_array")
+  expect_identical(g[["lat"]][1], -87.5)
+  expect_output(print(g), "sst")
+  expect_identical(utils:::.DollarNames(g, "^l"), c("lat", "lon"))
+})
+
+test_that("pictures are drawn", {
+  file <- tempfile(fileext = ".pdf")
+  grDevices::pdf(file)
+  x <- zaro_array(zaro_demo(), "sst")
+  expect_message(plot(x), "month")
+  plot(zaro_sel(x, lat = 2.5, lon = 152.5))
+  plot(zaro_array(zaro_demo(), "ice"))
+  grDevices::dev.off()
+  expect_gt(file.size(file), 1000)
+})
+
+test_that("tables are long", {
+  x <- zaro_sel(zaro_array(zaro_demo(), "sst"), month = "2000-07", lat = c(0, 10))
+  d <- as.data.frame(x)
+  expect_named(d, c("month", "lat", "lon", "sst"))
+  expect_identical(nrow(d), 144L)
+  expect_identical(d$sst, as.vector(as.array(x)))
+  expect_identical(d$sst[d$lat == 7.5 & d$lon == 12.5], x[1, 2, 3])
+})
+
+test_that("blocks cover the array", {
+  b <- zaro_blocks(sst)
+  expect_identical(nrow(b), 16L)
+  expect_equal(sum(apply(b$count, 1, prod)), length(sst))
+})
